@@ -1,0 +1,96 @@
+"""Define, change, list and delete voice agents."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+from callmcp.agents.model import Agent, validated
+from callmcp.agents.ports import AgentStore
+from callmcp.clock import Clock
+from callmcp.errors import NotFound
+from callmcp.identity.model import Principal, Scope
+
+
+class OptionalFields(TypedDict, total=False):
+    """What an operator may leave out."""
+
+    description: str
+    instructions: str
+    model: str
+    from_number: str | None
+    max_duration_seconds: int
+
+
+class AgentFields(OptionalFields, total=False):
+    """What an operator may change."""
+
+    name: str
+    greeting: str
+
+
+class Agents:
+    """The verbs on voice agents that every edge uses. Another account's agent is not found."""
+
+    def __init__(self, store: AgentStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def create(
+        self,
+        principal: Principal,
+        *,
+        agent_id: str | None = None,
+        name: str,
+        greeting: str,
+        **fields: Unpack[OptionalFields],
+    ) -> Agent:
+        """Raises InvalidArguments, or Conflict when `agent_id` is taken."""
+        principal.require(Scope.AGENTS_WRITE)
+        now = self._clock.now()
+        agent = Agent(
+            id=agent_id or f"agt_{secrets.token_hex(6)}",
+            account_id=principal.account_id,
+            name=name,
+            greeting=greeting,
+            created_at=now,
+            updated_at=now,
+            **fields,
+        )
+        await self._store.add_agent(validated(agent))
+        return agent
+
+    async def get(self, principal: Principal, agent_id: str) -> Agent:
+        """Raises NotFound when there is none that this principal sees."""
+        agent = await self._store.agent(agent_id)
+        if (
+            agent is None
+            or agent.deleted_at is not None
+            or agent.account_id != principal.account_id
+            or not principal.sees(agent.id)
+        ):
+            raise NotFound(
+                f"There is no voice agent {agent_id!r} here; list_agents shows the ones there are.",
+                code="agent_not_found",
+            )
+        return agent
+
+    async def list(self, principal: Principal) -> Sequence[Agent]:
+        """All that this principal sees, oldest first."""
+        principal.require(Scope.AGENTS_READ)
+        return [agent for agent in await self._store.agents(principal.account_id) if principal.sees(agent.id)]
+
+    async def update(self, principal: Principal, agent_id: str, **fields: Unpack[AgentFields]) -> Agent:
+        """Changes what is given, as a new version. Raises NotFound, InvalidArguments, or Conflict on a lost race."""
+        principal.require(Scope.AGENTS_WRITE)
+        agent = await self.get(principal, agent_id)
+        changed = replace(agent, **fields, version=agent.version + 1, updated_at=self._clock.now())
+        await self._store.save_agent(validated(changed))
+        return changed
+
+    async def delete(self, principal: Principal, agent_id: str) -> None:
+        """Calls under way go on and their records stay; no new call can use it. Raises NotFound."""
+        principal.require(Scope.AGENTS_WRITE)
+        agent = await self.get(principal, agent_id)
+        now = self._clock.now()
+        await self._store.save_agent(replace(agent, version=agent.version + 1, updated_at=now, deleted_at=now))

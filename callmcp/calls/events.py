@@ -1,0 +1,112 @@
+"""What can happen to a call: frozen facts, in the past tense. What each does to a call is `state.py`'s to say."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from callmcp.calls.model import AnsweredBy, CallError, EndReason, Outcome, Speaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted(Event):
+    """The carrier took the call and named it."""
+
+    carrier_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialled(Event):
+    """The carrier began to dial."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ringing(Event):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Event):
+    """Somebody or something picked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detected(Event):
+    """Who or what answered has been told apart."""
+
+    answered_by: AnsweredBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSpoken(Event):
+    """One side said something, and the other heard it."""
+
+    speaker: Speaker
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptedOut(Event):
+    """The callee asked never to be called again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRequested(Event):
+    """A client or an operator wants the call to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HungUp(Event):
+    """An answered call ended. `reason` None: the carrier does not say who hung up."""
+
+    reason: EndReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canceled(Event):
+    """The call ended before anybody answered, because we wanted it to."""
+
+    reason: EndReason = EndReason.ENDED_BY_CALLER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBusy(Event):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotAnswered(Event):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialFailed(Event):
+    """The carrier refused the call, or took it and could not complete it. `reason` tells which."""
+
+    reason: EndReason
+    error: CallError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FellSilent(Event):
+    """The carrier may have dialled and does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp(Event):
+    """The carrier has been silent for too long; nothing more is expected of this call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLost(Event):
+    """The process that carried the call is gone, and the call with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(Event):
+    """Whether the goal was met has been decided; comes during the call or after its end."""
+
+    outcome: Outcome

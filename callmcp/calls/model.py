@@ -1,0 +1,267 @@
+"""The values of a call: frozen, made from outside only through the checks in this file."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+from callmcp.errors import InvalidArguments, Problem, Refused
+
+MAX_CONTEXT = 8000
+MAX_IDEMPOTENCY_KEY = 255
+MAX_METADATA = 16
+MAX_METADATA_KEY = 64
+MAX_METADATA_VALUE = 256
+
+
+class CallStatus(StrEnum):
+    """The state of the line, in the carrier world's own words; `state.py` says which may follow which.
+
+    `unknown`: the carrier may have dialled and has not said. It is not final.
+    """
+
+    QUEUED = "queued"
+    INITIATED = "initiated"
+    RINGING = "ringing"
+    IN_PROGRESS = "in-progress"
+    UNKNOWN = "unknown"
+    COMPLETED = "completed"
+    BUSY = "busy"
+    NO_ANSWER = "no-answer"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset({CallStatus.COMPLETED, CallStatus.BUSY, CallStatus.NO_ANSWER, CallStatus.FAILED, CallStatus.CANCELED})
+LIVE = frozenset(CallStatus) - FINAL
+
+
+class AnsweredBy(StrEnum):
+    """Who or what picked up, as far as it can be told."""
+
+    HUMAN = "human"
+    MACHINE = "machine"
+    FAX = "fax"
+    IVR = "ivr"
+    UNKNOWN = "unknown"
+
+
+class EndReason(StrEnum):
+    """Why the call is over: `<who or what>-<what it did>`."""
+
+    CALLEE_HUNG_UP = "callee-hung-up"
+    AGENT_HUNG_UP = "agent-hung-up"
+    ENDED_BY_CALLER = "ended-by-caller"
+    MAX_DURATION = "max-duration"
+    NO_ANSWER = "no-answer"
+    BUSY = "busy"
+    MACHINE = "machine"
+    DECLINED = "declined"
+    EXPIRED = "expired"
+    CARRIER_REFUSED = "carrier-refused"
+    CARRIER_FAILED = "carrier-failed"
+    CARRIER_SILENT = "carrier-silent"
+    SERVER_LOST = "server-lost"
+
+
+class GoalMet(StrEnum):
+    YES = "yes"
+    PARTLY = "partly"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class Speaker(StrEnum):
+    AGENT = "agent"
+    CALLEE = "callee"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What one side said, as the other heard it. `index` counts from 0 within the call."""
+
+    index: int
+    at: datetime
+    speaker: Speaker
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Whether the goal of the call was met, apart from what the line did and who answered."""
+
+    goal_met: GoalMet
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallError:
+    """What went wrong: our stable code, words for whoever reads the record, and the carrier's own code."""
+
+    code: str
+    message: str
+    carrier_code: str | None = None
+
+
+_E164 = re.compile(r"\+[1-9][0-9]{6,14}")
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneNumber:
+    """A number in E.164 (ITU-T E.164 section 6): `+`, a country code that does not begin with 0, 7 to 15 digits in all.
+
+    E.164 alone says nothing of whether the number is in use or may be called: that is policy.
+    """
+
+    e164: str
+
+    @classmethod
+    def parse(cls, text: str) -> "PhoneNumber":
+        """Raises Refused for the short number of an emergency service, InvalidArguments saying what else is wrong."""
+        if _E164.fullmatch(text):
+            return cls(text)
+        if text in EMERGENCY_SHORT_NUMBERS or text.lstrip("+") in EMERGENCY_SHORT_NUMBERS:
+            raise emergency_refused(text)
+        raise InvalidArguments.of("to", _why_not_e164(text))
+
+    def __str__(self) -> str:
+        return self.e164
+
+
+# What people dial for help somewhere in the world, and the crisis lines beside it (988); none of them is E.164.
+# fmt: off
+EMERGENCY_SHORT_NUMBERS = frozenset((
+    "000", "08", "100", "101", "102", "103", "104", "105", "106", "107", "108", "110", "111", "112",
+    "113", "114", "115", "116", "117", "118", "119", "120", "122", "123", "127", "128", "129", "133",
+    "140", "144", "15", "150", "155", "156", "157", "158", "17", "18", "190", "191", "192", "193",
+    "194", "195", "197", "198", "199", "911", "988", "990", "991", "992", "993", "994", "995", "997",
+    "998", "999", "1911", "1112",
+))
+# fmt: on
+
+
+def emergency_refused(number: str) -> Refused:
+    return Refused(
+        f"{number} reaches an emergency service, and an AI agent never calls one. "
+        "If there is an emergency, tell the person you work for to call it themselves.",
+        code="emergency_number",
+    )
+
+
+def _why_not_e164(text: str) -> str:
+    form = "the number must be in E.164 format: +, the country code, then the number, digits only, such as +14155550123"
+    digits = text[1:]
+    if not text:
+        why = "it is empty"
+    elif text != text.strip():
+        why = "it has white space or a line break at an end"
+    elif not text.startswith("+"):
+        why = "it does not begin with + and the country code"
+    elif not (digits.isascii() and digits.isdigit()):
+        why = "it has characters other than digits after the +"
+    elif digits.startswith("0"):
+        why = "a country code never begins with 0"
+    elif len(digits) > 15:  # noqa: PLR2004 - E.164's own limit
+        why = f"it has {len(digits)} digits and E.164 allows 15"
+    else:
+        why = f"it has only {len(digits)} digits after the +"
+    return f"{why}; {form}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """What somebody wants: which voice agent calls whom, and why. Made by `checked`."""
+
+    agent_id: str
+    to: PhoneNumber
+    context: str = ""
+    idempotency_key: str | None = None
+    max_duration_seconds: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        problems = [
+            Problem(field=name, message=f"at most {most} characters, not {len(text)}")
+            for name, text, most in (
+                ("context", self.context, MAX_CONTEXT),
+                ("idempotency_key", self.idempotency_key or "", MAX_IDEMPOTENCY_KEY),
+            )
+            if len(text) > most
+        ]
+        if self.idempotency_key == "":
+            problems.append(Problem(field="idempotency_key", message="leave it out, or give at least one character"))
+        if len(self.metadata) > MAX_METADATA:
+            problems.append(Problem(field="metadata", message=f"at most {MAX_METADATA} entries"))
+        problems += [
+            Problem(
+                field=f"metadata.{key[:MAX_METADATA_KEY]}",
+                message=f"keys have 1 to {MAX_METADATA_KEY} characters, values at most {MAX_METADATA_VALUE}",
+            )
+            for key, value in self.metadata.items()
+            if not 1 <= len(key) <= MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE
+        ]
+        if problems:
+            raise InvalidArguments(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One outbound call as it stands. It changes only through `state.apply`; what was said is kept beside it as Turns.
+
+    `from_number` is the caller id; `owner` names the process that carries the call, when one does; `fingerprint`
+    identifies the arguments it was placed with; `heard_from_at` is when the line last gave a sign of life;
+    `end_requested_at` is a request to end it that its owner obeys.
+    """
+
+    id: str
+    account_id: str
+    key_id: str
+    agent_id: str
+    agent_version: int
+    to: str
+    from_number: str
+    context: str
+    metadata: Mapping[str, str]
+    max_duration_seconds: int
+    idempotency_key: str | None
+    fingerprint: str
+    carrier: str
+    carrier_id: str | None = None
+    owner: str | None = None
+    status: CallStatus = CallStatus.QUEUED
+    created_at: datetime
+    heard_from_at: datetime
+    end_requested_at: datetime | None = None
+    answered_at: datetime | None = None
+    ended_at: datetime | None = None
+    answered_by: AnsweredBy | None = None
+    end_reason: EndReason | None = None
+    outcome: Outcome | None = None
+    opt_out: bool = False
+    turn_count: int = 0
+    error: CallError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilter:
+    """Which calls to list. `since` is inclusive, `until` exclusive, both on created_at."""
+
+    status: CallStatus | None = None
+    agent_id: str | None = None
+    to: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in the list of calls, newest first: just after the call with this date and id."""
+
+    created_at: datetime
+    id: str

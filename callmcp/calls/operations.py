@@ -1,0 +1,238 @@
+"""Place, end, observe, get, wait for and list calls: the verbs that every edge uses."""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from callmcp.agents.model import Agent
+from callmcp.agents.operations import Agents
+from callmcp.calls.events import Accepted, DialFailed, EndRequested, Event, FellSilent
+from callmcp.calls.model import (
+    Call,
+    CallError,
+    CallFilter,
+    CallRequest,
+    CallStatus,
+    EndReason,
+    Position,
+    Turn,
+)
+from callmcp.calls.policy import emergency
+from callmcp.calls.ports import CallStore, NumberPlan, Telephony
+from callmcp.clock import Clock
+from callmcp.errors import CarrierRefused, CarrierUncertain, Conflict, NotFound
+from callmcp.identity.model import Principal, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What `place` did. `replayed`: the idempotency key had placed this call before, and nothing was dialled."""
+
+    call: Call
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    calls: Sequence[Call]
+    next: Position | None
+
+
+class Calls:
+    """The life of calls, for every edge. A call of another account, or of an agent a key does not see, is not found.
+
+    `poll` is how many seconds a waiter goes without looking into the store; what this process itself observes wakes
+    its waiters at once, the poll is for what other processes did.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: CallStore,
+        agents: Agents,
+        telephony: Telephony,
+        numbers: NumberPlan,
+        clock: Clock,
+        owner: str,
+        poll: float = 0.5,
+    ) -> None:
+        self._store = store
+        self._agents = agents
+        self._telephony = telephony
+        self._numbers = numbers
+        self._clock = clock
+        self._owner = owner
+        self._poll = poll
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+
+    async def place(self, principal: Principal, request: CallRequest) -> Placed:
+        """Dials at most once. The intent is committed before the carrier hears of it, and an ambiguous answer makes
+        the call `unknown`: it is never dialled again.
+
+        Raises NotFound for the agent, Refused when a rule says no, Conflict when the idempotency key was used with
+        other arguments. A carrier's refusal is not an error here: it is the call, failed.
+        """
+        principal.require(Scope.CALLS_WRITE)
+        if (first := await self._placed_before(principal, request)) is not None:
+            return first
+        agent = await self._agents.get(principal, request.agent_id)
+        emergency.check(request.to, self._numbers)
+        intent = self._intent(principal, request, agent)
+        stored = await self._store.add(intent)
+        if stored.id != intent.id:  # the same key, from another request in this very moment
+            return _replay(stored, request)
+        # A client that goes away must not leave the carrier's answer unheard.
+        return Placed(call=await asyncio.shield(self._dial(stored, agent)), replayed=False)
+
+    async def _placed_before(self, principal: Principal, request: CallRequest) -> Placed | None:
+        if request.idempotency_key is None:
+            return None
+        stored = await self._store.call_by_key(principal.account_id, request.idempotency_key)
+        if stored is None:
+            return None
+        if not principal.sees(stored.agent_id):
+            raise Conflict("This idempotency key is taken by a call that this key may not see.", code=KEY_REUSED)
+        return _replay(stored, request)
+
+    def _intent(self, principal: Principal, request: CallRequest, agent: Agent) -> Call:
+        now = self._clock.now()
+        limits = (agent.max_duration_seconds, request.max_duration_seconds)
+        return Call(
+            id=f"call_{secrets.token_hex(12)}",
+            account_id=principal.account_id,
+            key_id=principal.key_id,
+            agent_id=agent.id,
+            agent_version=agent.version,
+            to=request.to.e164,
+            from_number=self._telephony.caller_id(agent),
+            context=request.context,
+            metadata=request.metadata,
+            max_duration_seconds=min(limit for limit in limits if limit is not None),
+            idempotency_key=request.idempotency_key,
+            fingerprint=fingerprint(request),
+            carrier=self._telephony.name,
+            owner=self._owner if self._telephony.carries else None,
+            created_at=now,
+            heard_from_at=now,
+        )
+
+    async def _dial(self, call: Call, agent: Agent) -> Call:
+        try:
+            carrier_id = await self._telephony.place(call, agent, self.observe)
+        except CarrierRefused as refusal:
+            error = CallError(code=refusal.code, message=refusal.message, carrier_code=refusal.carrier_code)
+            event: Event = DialFailed(at=self._clock.now(), reason=EndReason.CARRIER_REFUSED, error=error)
+        except CarrierUncertain:
+            event = FellSilent(at=self._clock.now())
+        else:
+            event = Accepted(at=self._clock.now(), carrier_id=carrier_id)
+        return await self.observe(call.id, event)
+
+    async def end(self, principal: Principal, call_id: str) -> Call:
+        """Cancels before the answer, hangs up after it; a call that is over is returned as it is. Raises NotFound.
+
+        The wish is stored first, so that the process that carries the call obeys it wherever it is.
+        """
+        principal.require(Scope.CALLS_WRITE)
+        call = await self._seen(principal, call_id)
+        if call.status.is_final:
+            return call
+        call = await self.observe(call_id, EndRequested(at=self._clock.now()))
+        if call.owner == self._owner or not self._telephony.carries:
+            await self._telephony.end(call)
+        return await self._wait(call_id, seconds=2, until_unknown=False)
+
+    async def observe(self, call_id: str, *events: Event) -> Call:
+        """Takes in what happened to a call. Raises NotFound."""
+        call = await self._store.apply(call_id, *events)
+        for waiter in self._waiters.get(call_id, ()):
+            waiter.set()
+        return call
+
+    async def get(self, principal: Principal, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]]:
+        """The call and its turns with an index above `after`. Raises NotFound."""
+        principal.require(Scope.CALLS_READ)
+        found = await self._store.record(call_id, after=after)
+        if found is None or not _sees(principal, found[0]):
+            raise _not_found(call_id)
+        return found
+
+    async def wait(self, principal: Principal, call_id: str, *, seconds: float) -> None:
+        """Returns when the call has ended or become `unknown`, at the latest after `seconds`. Raises NotFound."""
+        principal.require(Scope.CALLS_READ)
+        await self._seen(principal, call_id)
+        await self._wait(call_id, seconds=seconds, until_unknown=True)
+
+    async def list(
+        self, principal: Principal, wanted: CallFilter, *, limit: int = 20, after: Position | None = None
+    ) -> Page:
+        """The newest calls first. `next` is where to go on, None at the end."""
+        principal.require(Scope.CALLS_READ)
+        found = await self._store.calls(
+            principal.account_id, wanted, agent_ids=principal.agent_ids, limit=limit + 1, after=after
+        )
+        page = found[:limit]
+        more = len(found) > limit
+        return Page(calls=page, next=Position(created_at=page[-1].created_at, id=page[-1].id) if more else None)
+
+    async def _seen(self, principal: Principal, call_id: str) -> Call:
+        call = await self._store.call(call_id)
+        if call is None or not _sees(principal, call):
+            raise _not_found(call_id)
+        return call
+
+    async def _wait(self, call_id: str, *, seconds: float, until_unknown: bool) -> Call:
+        """Waits in real time whatever the carrier's clock does: it is a client that waits."""
+        changed = asyncio.Event()
+        self._waiters.setdefault(call_id, set()).add(changed)
+        deadline = asyncio.get_running_loop().time() + seconds
+        try:
+            while True:
+                changed.clear()
+                call = await self._store.call(call_id)
+                if call is None:
+                    raise _not_found(call_id)
+                left = deadline - asyncio.get_running_loop().time()
+                settled = call.status.is_final or (until_unknown and call.status is CallStatus.UNKNOWN)
+                if settled or left <= 0:
+                    return call
+                try:
+                    async with asyncio.timeout(min(left, self._poll)):
+                        await changed.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            self._waiters[call_id].discard(changed)
+            if not self._waiters[call_id]:
+                del self._waiters[call_id]
+
+
+KEY_REUSED = "idempotency_key_reused"
+
+
+def fingerprint(request: CallRequest) -> str:
+    """Identifies the arguments of a request, apart from its idempotency key. SHA-256 in hex."""
+    metadata = sorted(request.metadata.items())
+    arguments = (request.agent_id, request.to.e164, request.context, request.max_duration_seconds, metadata)
+    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
+
+
+def _replay(stored: Call, request: CallRequest) -> Placed:
+    if stored.fingerprint != fingerprint(request):
+        raise Conflict(
+            f"The idempotency key {request.idempotency_key!r} belongs to the call {stored.id}, which was placed with "
+            "other arguments; nothing was dialled. Use a new key for a new call, or repeat the first arguments.",
+            code=KEY_REUSED,
+        )
+    return Placed(call=stored, replayed=True)
+
+
+def _sees(principal: Principal, call: Call) -> bool:
+    return call.account_id == principal.account_id and principal.sees(call.agent_id)
+
+
+def _not_found(call_id: str) -> NotFound:
+    return NotFound(f"There is no call {call_id!r} here; list_calls shows the ones there are.", code="call_not_found")

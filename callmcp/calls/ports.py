@@ -1,0 +1,86 @@
+"""What calls need of the world. Each port has a shipped stand-in: the memory store, the simulator, the test clock."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from callmcp.agents.model import Agent
+from callmcp.calls.events import Event
+from callmcp.calls.model import Call, CallFilter, PhoneNumber, Position, Turn
+
+Observe = Callable[..., Awaitable[Call]]
+"""`observe(call_id, *events)`: tells the domain what happened, in order, and returns the call after it."""
+
+
+class CallStore(Protocol):
+    """Where calls are kept. What a method has returned from is durable and seen by every process."""
+
+    async def add(self, call: Call) -> Call:
+        """Stores a new call. When its account already has a call with its idempotency key, stores nothing and
+        returns that call instead."""
+
+    async def call(self, call_id: str) -> Call | None: ...
+
+    async def call_by_key(self, account_id: str, idempotency_key: str) -> Call | None: ...
+
+    async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
+        """The call and its turns with an index above `after`, both as of one moment."""
+
+    async def apply(self, call_id: str, *events: Event) -> Call:
+        """Brings the call forward by `state.apply`, in one transaction that no other writer can interleave with.
+
+        Each TurnSpoken that changes the call becomes the Turn whose index is the call's turn_count before it.
+        Raises NotFound.
+        """
+
+    async def calls(
+        self,
+        account_id: str,
+        wanted: CallFilter,
+        *,
+        agent_ids: frozenset[str],
+        limit: int,
+        after: Position | None = None,
+    ) -> Sequence[Call]:
+        """The newest calls first, by (created_at, id). `agent_ids` empty means those of every agent."""
+
+    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
+        """Calls of any account that are not final, oldest first: all, or those one owner carries."""
+
+    async def beat(self, owner: str) -> None:
+        """Says that `owner` is alive, by adding one to its count of beats."""
+
+    async def beats(self) -> Mapping[str, int]:
+        """Every owner's count of beats. Whether a count still moves tells who is alive without comparing clocks."""
+
+    async def forget_owner(self, owner: str) -> None: ...
+
+
+class Telephony(Protocol):
+    """A carrier."""
+
+    @property
+    def name(self) -> str:
+        """`simulator`, `twilio`: kept with each call."""
+
+    @property
+    def carries(self) -> bool:
+        """True when calls live in this process and die with it."""
+
+    def caller_id(self, agent: Agent) -> str:
+        """The number that this agent rings from, in E.164."""
+
+    async def place(self, call: Call, agent: Agent, observe: Observe) -> str:
+        """Asks the carrier to dial, once, and returns the carrier's name for the call when it was accepted.
+
+        What becomes of the call is told through `observe`, possibly before this returns.
+        Raises CarrierRefused when it was certainly not placed, CarrierUncertain when it may have been.
+        """
+
+    async def end(self, call: Call) -> None:
+        """Cancels before the answer, hangs up after it. A call that is already over is no error."""
+
+
+class NumberPlan(Protocol):
+    """What is known of telephone numbers apart from their form."""
+
+    def reaches_emergency_service(self, number: PhoneNumber) -> bool: ...

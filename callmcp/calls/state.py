@@ -1,0 +1,198 @@
+"""The life of a call. Everything that changes a call lives here.
+
+`TRANSITIONS` says which event moves the line from which status to which. An event that is not in the row of the
+present status came late or twice and moves nothing: carriers repeat themselves and change the order (a `ringing`
+that arrived before `initiated` has been recorded on the wire, TWILIO.md section 0). A final status never moves.
+
+Some events carry a fact besides the move (when it was answered, who answered, what was said). A fact that is still
+missing is taken from a late event too: if `completed` overtakes `answered`, the record has its answered_at after all.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from callmcp.calls.events import (
+    Accepted,
+    Answered,
+    Canceled,
+    Detected,
+    DialFailed,
+    Dialled,
+    EndRequested,
+    Event,
+    FellSilent,
+    FoundBusy,
+    GivenUp,
+    HungUp,
+    Judged,
+    NotAnswered,
+    OptedOut,
+    OwnerLost,
+    Ringing,
+    TurnSpoken,
+)
+from callmcp.calls.model import FINAL, AnsweredBy, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
+
+_ENDS: Mapping[type[Event], CallStatus] = {
+    HungUp: CallStatus.COMPLETED,
+    Canceled: CallStatus.CANCELED,
+    FoundBusy: CallStatus.BUSY,
+    NotAnswered: CallStatus.NO_ANSWER,
+    DialFailed: CallStatus.FAILED,
+    OwnerLost: CallStatus.FAILED,
+}
+
+TRANSITIONS: Mapping[CallStatus, Mapping[type[Event], CallStatus]] = {
+    CallStatus.QUEUED: {
+        Accepted: CallStatus.QUEUED,
+        Dialled: CallStatus.INITIATED,
+        Ringing: CallStatus.RINGING,
+        Answered: CallStatus.IN_PROGRESS,
+        FellSilent: CallStatus.UNKNOWN,
+        **_ENDS,
+    },
+    CallStatus.INITIATED: {
+        Ringing: CallStatus.RINGING,
+        Answered: CallStatus.IN_PROGRESS,
+        FellSilent: CallStatus.UNKNOWN,
+        **_ENDS,
+    },
+    CallStatus.RINGING: {
+        Answered: CallStatus.IN_PROGRESS,
+        FellSilent: CallStatus.UNKNOWN,
+        **_ENDS,
+    },
+    # Nobody can find an answered line busy or unanswered; a carrier that says so speaks of an earlier moment.
+    CallStatus.IN_PROGRESS: {
+        HungUp: CallStatus.COMPLETED,
+        Canceled: CallStatus.CANCELED,
+        DialFailed: CallStatus.FAILED,
+        OwnerLost: CallStatus.FAILED,
+        FellSilent: CallStatus.UNKNOWN,
+    },
+    CallStatus.UNKNOWN: {
+        Accepted: CallStatus.QUEUED,
+        Dialled: CallStatus.INITIATED,
+        Ringing: CallStatus.RINGING,
+        Answered: CallStatus.IN_PROGRESS,
+        GivenUp: CallStatus.FAILED,
+        **_ENDS,
+    },
+    **{final: {} for final in FINAL},
+}
+
+_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken)
+_NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
+
+SILENT = CallError(
+    code="carrier_silent",
+    message="The carrier took the call and never said what became of it. Nobody may have been reached, or somebody "
+    "may have: do not assume either.",
+)
+LOST = CallError(
+    code="server_lost",
+    message="The server process that carried this call stopped in the middle of it, and the call ended there.",
+)
+
+
+def apply(call: Call, event: Event) -> Call:
+    """The call after `event`. The very same object when the event has nothing new to say."""
+    status = TRANSITIONS[call.status].get(type(event))
+    facts: dict[str, Any] = dict(_FACTS[type(event)](call, event)) if type(event) in _FACTS else {}
+    if status is not None:
+        facts["status"] = status
+        if status.is_final:
+            facts |= _ending(call, event, status)
+    if isinstance(event, _SIGNS_OF_LIFE) and not call.status.is_final:
+        facts["heard_from_at"] = max(call.heard_from_at, event.at)
+    changed = {name: value for name, value in facts.items() if getattr(call, name) != value}
+    return _truthful(replace(call, **changed)) if changed else call
+
+
+def _truthful(call: Call) -> Call:
+    """A machine never met a goal, whatever the talk thought (FIELD.md section 3.7: voicemail reported as done)."""
+    if call.answered_by in _NO_PERSON and call.outcome is not None and call.outcome.goal_met is GoalMet.YES:
+        return replace(call, outcome=replace(call.outcome, goal_met=GoalMet.NO))
+    return call
+
+
+def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
+    reason, error = _why_ended(call, event)
+    outcome = call.outcome or _outcome_without_talk(call, event, status)
+    return {"ended_at": event.at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
+
+
+def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outcome | None:
+    if isinstance(event, GivenUp):
+        return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
+    if call.answered_by in _NO_PERSON:
+        return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
+    if status is CallStatus.COMPLETED:
+        return None  # there was a talk, and the talk is judged by whoever held it
+    if call.answered_at is not None:
+        return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
+    return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
+
+
+def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
+    match event:
+        case HungUp(reason=None):
+            by_us = call.end_requested_at is not None
+            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), None
+        case HungUp(reason=EndReason() as reason) | Canceled(reason=reason):
+            return reason, None
+        case FoundBusy():
+            return EndReason.BUSY, None
+        case NotAnswered():
+            return EndReason.NO_ANSWER, None
+        case DialFailed(reason=reason, error=error):
+            return reason, error
+        case GivenUp():
+            return EndReason.CARRIER_SILENT, SILENT
+        case _:
+            return EndReason.SERVER_LOST, LOST
+
+
+def _accepted(call: Call, event: Accepted) -> dict[str, Any]:
+    return {"carrier_id": call.carrier_id or event.carrier_id}
+
+
+def _answered(call: Call, event: Answered) -> dict[str, Any]:
+    if call.answered_at is not None or call.status not in {*_BEFORE_ANSWER, CallStatus.COMPLETED}:
+        return {}
+    return {"answered_at": min(event.at, call.ended_at or event.at)}
+
+
+def _detected(call: Call, event: Detected) -> dict[str, Any]:
+    return {"answered_by": call.answered_by or event.answered_by}
+
+
+def _turn_spoken(call: Call, _: TurnSpoken) -> dict[str, Any]:
+    return {"turn_count": call.turn_count + 1}
+
+
+def _opted_out(_: Call, __: OptedOut) -> dict[str, Any]:
+    return {"opt_out": True}
+
+
+def _end_requested(call: Call, event: EndRequested) -> dict[str, Any]:
+    return {} if call.status.is_final else {"end_requested_at": call.end_requested_at or event.at}
+
+
+def _judged(call: Call, event: Judged) -> dict[str, Any]:
+    undecided = call.outcome is None or call.outcome.goal_met is GoalMet.UNKNOWN
+    return {"outcome": event.outcome} if undecided else {}
+
+
+_BEFORE_ANSWER = frozenset({CallStatus.QUEUED, CallStatus.INITIATED, CallStatus.RINGING, CallStatus.UNKNOWN})
+
+_FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
+    Accepted: _accepted,
+    Answered: _answered,
+    Detected: _detected,
+    TurnSpoken: _turn_spoken,
+    OptedOut: _opted_out,
+    EndRequested: _end_requested,
+    Judged: _judged,
+}

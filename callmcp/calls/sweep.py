@@ -1,0 +1,92 @@
+"""Calls that stopped reporting, and calls whose process is gone, are settled truthfully. Nothing is re-dialled.
+
+Two loops, started by the composition root wherever calls are placed:
+`beat` says that this process is alive and obeys what other processes asked of its calls; `settle` looks for the rest.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from callmcp.calls.events import Event, FellSilent, GivenUp, OwnerLost
+from callmcp.calls.model import Call, CallStatus
+from callmcp.calls.operations import Calls
+from callmcp.calls.ports import CallStore, Telephony
+from callmcp.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long is too long, in seconds.
+
+    `silence`: from acceptance without a word from the carrier to `unknown`. `give_up`: from then to `failed`.
+    `owner`: how long a process may go without a heartbeat before its calls are settled by another.
+    """
+
+    silence: float = 15
+    give_up: float = 120
+    owner: float = 5
+
+
+class Sweep:
+    def __init__(
+        self,
+        *,
+        store: CallStore,
+        calls: Calls,
+        telephony: Telephony,
+        clock: Clock,
+        owner: str,
+        patience: Patience,
+    ) -> None:
+        self._store = store
+        self._calls = calls
+        self._telephony = telephony
+        self._clock = clock
+        self._owner = owner
+        self._patience = patience
+        self._last_beats: dict[str, tuple[int, float]] = {}
+
+    async def beat(self) -> None:
+        """One heartbeat, and obedience to stored requests to end this process's calls."""
+        await self._store.beat(self._owner)
+        for call in await self._store.live(owner=self._owner):
+            if call.end_requested_at is not None:
+                await self._telephony.end(call)
+
+    async def settle(self) -> None:
+        """One look over all live calls."""
+        live = await self._store.live()
+        gone = await self._silent_owners({call.owner for call in live if call.owner is not None})
+        for call in live:
+            event = self._overdue(call, owner_gone=call.owner in gone)
+            if event is not None:
+                await self._calls.observe(call.id, event)
+
+    def _overdue(self, call: Call, *, owner_gone: bool) -> Event | None:
+        now = self._clock.now()
+        quiet = now - call.heard_from_at
+        if owner_gone:
+            return OwnerLost(at=now)
+        if call.status is CallStatus.QUEUED and quiet >= timedelta(seconds=self._patience.silence):
+            return FellSilent(at=now)
+        if call.status is CallStatus.UNKNOWN and quiet >= timedelta(
+            seconds=self._patience.silence + self._patience.give_up
+        ):
+            return GivenUp(at=now)
+        return None
+
+    async def _silent_owners(self, owners: set[str]) -> set[str]:
+        """Owners whose count of beats has not moved for too long on this process's own clock: others' may be wrong."""
+        beats = await self._store.beats()
+        now = asyncio.get_running_loop().time()
+        silent = set()
+        for owner in owners - {self._owner}:
+            count = beats.get(owner, -1)
+            seen, since = self._last_beats.get(owner, (None, now))
+            if seen != count:
+                self._last_beats[owner] = (count, now)
+            elif now - since >= self._patience.owner:
+                silent.add(owner)
+        self._last_beats = {owner: seen for owner, seen in self._last_beats.items() if owner in owners}
+        return silent

@@ -1,0 +1,152 @@
+"""Issue, check, change and revoke API keys; make accounts."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from callmcp.clock import Clock
+from callmcp.errors import Conflict, InvalidArguments, NotFound, Unauthenticated
+from callmcp.identity.model import DEFAULT_ACCOUNT, NAME, Account, ApiKey, Principal, Scope
+from callmcp.identity.ports import KeyStore
+
+KEY_PREFIX = "cmcp_"
+TOUCH_EVERY = timedelta(minutes=1)
+
+
+def digest(secret: str) -> str:
+    """SHA-256 in hex. A plain hash is enough: a key has 256 random bits, there is nothing to guess."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Keys:
+    """The verbs on accounts and keys that every edge uses."""
+
+    def __init__(self, store: KeyStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._touched: dict[str, datetime] = {}
+
+    async def create_account(self, name: str) -> Account:
+        """Raises Conflict when the name is taken, InvalidArguments when it is not a name."""
+        account = Account(id=f"acct_{secrets.token_hex(6)}", name=_name(name), created_at=self._clock.now())
+        await self._store.add_account(account)
+        return account
+
+    async def accounts(self) -> Sequence[Account]:
+        return await self._store.accounts()
+
+    async def account(self, name: str = DEFAULT_ACCOUNT) -> Account:
+        """Raises NotFound."""
+        account = await self._store.account_named(name)
+        if account is None:
+            raise NotFound(f"There is no account named {name!r}.", code="account_not_found")
+        return account
+
+    async def default_account(self) -> Account:
+        """The account named `default`, made when it is not there yet."""
+        found = await self._store.account_named(DEFAULT_ACCOUNT)
+        if found is not None:
+            return found
+        try:
+            return await self.create_account(DEFAULT_ACCOUNT)
+        except Conflict:  # another process made it in this moment
+            return await self.account()
+
+    async def create(
+        self,
+        name: str,
+        *,
+        account: Account,
+        scopes: Collection[Scope],
+        agent_ids: Collection[str] = (),
+        expires_at: datetime | None = None,
+    ) -> tuple[ApiKey, str]:
+        """A new key and its secret, which is nowhere stored and so can be shown only now."""
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise InvalidArguments.of("expires", "that is in the past")
+        secret = KEY_PREFIX + secrets.token_urlsafe(32)
+        key = ApiKey(
+            id=f"key_{secrets.token_hex(6)}",
+            account_id=account.id,
+            name=_name(name),
+            prefix=secret[:11],
+            digest=digest(secret),
+            scopes=frozenset(scopes),
+            agent_ids=frozenset(agent_ids),
+            created_at=self._clock.now(),
+            expires_at=expires_at,
+        )
+        await self._store.add_key(key)
+        return key, secret
+
+    async def verify(self, secret: str) -> Principal:
+        """The principal that `secret` stands for. Read from the store each time, so a revocation counts at once.
+
+        Raises Unauthenticated, saying whether the key is unknown, expired or revoked.
+        """
+        wanted = digest(secret)
+        key = await self._store.key_by_digest(wanted)
+        if key is None or not hmac.compare_digest(key.digest, wanted):
+            raise Unauthenticated("The API key is not one of this server's keys.", presented=True)
+        now = self._clock.now()
+        if key.revoked_at is not None:
+            raise Unauthenticated(f"The API key {key.prefix}… was revoked.", presented=True)
+        if key.expires_at is not None and key.expires_at <= now:
+            raise Unauthenticated(f"The API key {key.prefix}… has expired.", presented=True)
+        await self._touch(key, now)
+        return Principal(account_id=key.account_id, key_id=key.id, scopes=key.scopes, agent_ids=key.agent_ids)
+
+    async def list(self, account: Account | None = None) -> Sequence[ApiKey]:
+        return await self._store.keys(account.id if account else None)
+
+    async def get(self, key_id: str) -> ApiKey:
+        """Raises NotFound."""
+        key = await self._store.key(key_id)
+        if key is None:
+            raise NotFound(f"There is no key {key_id!r}.", code="key_not_found")
+        return key
+
+    async def update(
+        self,
+        key_id: str,
+        *,
+        name: str | None = None,
+        scopes: Collection[Scope] | None = None,
+        agent_ids: Collection[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> ApiKey:
+        """Changes what is given and leaves the rest. Raises NotFound."""
+        key = await self.get(key_id)
+        key = replace(
+            key,
+            name=key.name if name is None else _name(name),
+            scopes=key.scopes if scopes is None else frozenset(scopes),
+            agent_ids=key.agent_ids if agent_ids is None else frozenset(agent_ids),
+            expires_at=key.expires_at if expires_at is None else expires_at,
+        )
+        await self._store.save_key(key)
+        return key
+
+    async def revoke(self, key_id: str) -> ApiKey:
+        """Ends a key at once and for good. Revoking a revoked key keeps its first date. Raises NotFound."""
+        key = await self.get(key_id)
+        if key.revoked_at is None:
+            key = replace(key, revoked_at=self._clock.now())
+            await self._store.save_key(key)
+        return key
+
+    async def _touch(self, key: ApiKey, now: datetime) -> None:
+        # At most once a minute and key: a write a request would halve the rate of reads.
+        last = max(filter(None, (key.last_used_at, self._touched.get(key.id))), default=None)
+        if last is None or now - last >= TOUCH_EVERY:
+            self._touched[key.id] = now
+            await self._store.touch_key(key.id, now)
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise InvalidArguments.of("name", "1 to 100 characters, none of them a control character")
+    return text
