@@ -81,7 +81,7 @@ def record(connection: Connection, call_id: str, after: int) -> tuple[Call, Sequ
     return found, [turn_value(row) for row in rows]
 
 
-def apply(connection: Connection, call_id: str, events: Sequence[Event]) -> Call:
+def apply(connection: Connection, call_id: str, *events: Event) -> Call:
     row = connection.one(_CALL_TO_CHANGE, {"call_id": call_id})
     if row is None:
         raise NotFound(f"There is no call {call_id!r}.", code="call_not_found")
@@ -97,15 +97,14 @@ def apply(connection: Connection, call_id: str, events: Sequence[Event]) -> Call
 
 @functools.cache
 def _update_of(fields: tuple[str, ...]) -> Update:
-    return (
-        update(CALLS).where(CALLS.c.id == bindparam("call_id")).values({field: bindparam(field) for field in fields})
-    )
+    return update(CALLS).where(CALLS.c.id == bindparam("call_id")).values({field: bindparam(field) for field in fields})
 
 
 def calls(
     connection: Connection,
     account_id: str,
     wanted: CallFilter,
+    *,
     agent_ids: frozenset[str],
     limit: int,
     after: Position | None,
@@ -175,7 +174,7 @@ def beat(connection: Connection, owner: str) -> None:
 
 
 def beats(connection: Connection) -> Mapping[str, int]:
-    return {owner: count for owner, count in connection.all(_BEATS, {})}
+    return {row[0]: row[1] for row in connection.all(_BEATS, {})}
 
 
 def forget_owner(connection: Connection, owner: str) -> None:

@@ -97,7 +97,7 @@ class Connection:
 
     def __init__(self, engine: Engine) -> None:
         self._dialect = engine.dialect
-        self._texts: dict[Executable, str] = {}
+        self._texts: dict[Executable, tuple[str, Mapping[str, Any]]] = {}
         self._pooled = engine.raw_connection()
         self._driver = cast("Any", self._pooled.driver_connection)
         if self.is_sqlite:
@@ -140,7 +140,7 @@ class Connection:
         return self._run(statement, parameters).rowcount  # type: ignore[no-any-return]
 
     def run_many(self, statement: Executable, parameters: Sequence[Columns]) -> None:
-        self._driver.cursor().executemany(self._text(statement), parameters)
+        self._driver.cursor().executemany(self._compiled(statement)[0], parameters)
 
     def begin(self) -> None:
         """Begins a transaction for writing; on SQLite no other writer can begin one from now on."""
@@ -174,12 +174,15 @@ class Connection:
             raise
         self._driver.execute("RELEASE job")
 
-    def _run(self, statement: Executable, parameters: Mapping[str, Any]) -> Any:
-        return self._driver.execute(self._text(statement), parameters)
+    def _run(self, statement: Executable, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a driver's cursor
+        text, constants = self._compiled(statement)
+        return self._driver.execute(text, {**constants, **parameters} if constants else parameters)
 
-    def _text(self, statement: Executable) -> str:
-        text = self._texts.get(statement)
-        if text is None:
+    def _compiled(self, statement: Executable) -> tuple[str, Mapping[str, Any]]:
+        """The text for this dialect, and the parameters that the statement brings along."""
+        known = self._texts.get(statement)
+        if known is None:
             compiled = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
-            text = self._texts[statement] = str(compiled)
-        return text
+            constants = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
+            known = self._texts[statement] = (str(compiled), constants)
+        return known

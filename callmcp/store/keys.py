@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from callmcp.errors import Conflict, NotFound
 from callmcp.identity.model import Account, ApiKey

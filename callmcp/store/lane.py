@@ -45,7 +45,7 @@ def read(connection: Connection, asks: Sequence[Ask]) -> None:
     for ask in asks:
         try:
             ask.result = ask.job(connection)
-        except Exception as error:  # noqa: BLE001, PERF203 - the asker's to judge
+        except Exception as error:
             ask.error = error
 
 
@@ -116,7 +116,7 @@ class Lane:
                     connection = connection if connection.answers() else None
                 connection = connection or Connection(self._engine)
                 self._way(connection, asks)
-            except Exception as error:  # noqa: BLE001 - the askers' to judge, and the thread serves the next
+            except Exception as error:
                 for ask in asks:
                     ask.error = error
             if connection is not None and connection.is_lost:

@@ -17,7 +17,18 @@ from sqlalchemy import BigInteger, Column, Index, String, Table, text
 from sqlmodel import Field, SQLModel
 
 from callmcp.agents.model import Agent
-from callmcp.calls.model import LIVE, AnsweredBy, Call, CallError, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
+from callmcp.calls.model import (
+    LIVE,
+    AnsweredBy,
+    Call,
+    CallError,
+    CallStatus,
+    EndReason,
+    GoalMet,
+    Outcome,
+    Speaker,
+    Turn,
+)
 from callmcp.identity.model import Account, ApiKey, Scope
 
 S = TypeVar("S")
@@ -312,7 +323,7 @@ class TurnRow(SQLModel, table=True):
     """Never changed once written. Without a rowid, the turns of a call lie side by side in SQLite's file."""
 
     __tablename__ = "turns"
-    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's own form
+    __table_args__ = {"sqlite_with_rowid": False}
 
     call_id: str = Field(primary_key=True, foreign_key="calls.id", ondelete="CASCADE")
     index: int = Field(primary_key=True)
