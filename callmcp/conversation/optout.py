@@ -7,12 +7,12 @@ import re
 
 _LATER = r"(?! (?:before|until|till|after|on|at|so|every|during|in|this|today|tonight|tomorrow)\b)"
 _ME = r"(?:me|us|my (?:name|number|house|phone)|this (?:number|phone)|here)"
+_CALL = r"(?:call|phone|ring|contact)"
 _PHRASES = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"\b(?:do not|don't|never|not to) (?:ever )?(?:call|phone|ring|contact)(?: {_ME})? "
-        rf"(?:again|any ?more|ever)\b{_LATER}",
-        rf"\bnever (?:call|phone|ring|contact) {_ME}\b{_LATER}",
+        rf"\b(?:do not|don't|never|not to) (?:ever )?{_CALL}(?: {_ME})? (?:again|any ?more|ever)\b{_LATER}",
+        rf"\bnever {_CALL} {_ME}\b{_LATER}",
         rf"\b(?:stop|quit) (?:calling|phoning|ringing|contacting)\b(?: {_ME})?{_LATER}",
         rf"\b(?:take|get|remove|delete) {_ME} (?:off|from) (?:of )?(?:your|the|this|that|any|all)\b",
         rf"\b(?:put|add) {_ME} (?:on|to) (?:your|the) do[ -]not[ -]call\b",
