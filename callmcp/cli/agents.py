@@ -106,7 +106,7 @@ def _fields(path: Path | None, options: dict[str, Any]) -> AgentFields:
     fields |= {field: value for field, value in options.items() if value is not None}
     if fields.get("from_number") == "":
         fields["from_number"] = None
-    return AgentFields(**fields)  # type: ignore[typeddict-item]  # each field's name and type has been checked
+    return AgentFields(**fields)  # type: ignore[typeddict-item,no-any-return]  # each field's name and type has been checked
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class Failed(click.ClickException):
 
     def __init__(self, error: CallMcpError) -> None:
         super().__init__(error.message)
-        self.exit_code: int = 2 if isinstance(error, InvalidArguments) else 1
+        if isinstance(error, InvalidArguments):
+            self.exit_code = 2  # type: ignore[misc]  # click types it as the class's; it reads the instance's
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"callmcp: {self.message}", file=file, err=file is None)

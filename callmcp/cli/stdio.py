@@ -25,7 +25,9 @@ async def stdio(*, scopes: tuple[str, ...], agent_ids: tuple[str, ...], account:
     Whoever can start this command may read the database anyway, so no key is asked for.
     """
     from callmcp import logs  # noqa: PLC0415 - see command.opened
+    from callmcp.mcp.server import McpServer  # noqa: PLC0415
     from callmcp.mcp.stdio import serve  # noqa: PLC0415
+    from callmcp.mcp.tools import World  # noqa: PLC0415
 
     allowed = parse_scopes(scopes)
     chosen = settings()
@@ -34,4 +36,5 @@ async def stdio(*, scopes: tuple[str, ...], agent_ids: tuple[str, ...], account:
         await demo_agent(services)
         found = await services.keys.account(account)
         principal = Principal(account_id=found.id, key_id="stdio", scopes=allowed, agent_ids=frozenset(agent_ids))
-        await serve(services, principal)
+        server = McpServer(World(agents=services.agents, calls=services.calls))
+        await serve(server, principal, line_limit=chosen.body_limit)
