@@ -11,7 +11,7 @@ from callmcp.cli.command import Group, must_exist, settings
 from callmcp.cli.printing import say
 
 if TYPE_CHECKING:
-    from callmcp.store import Store
+    from callmcp.store.sql import SqlStore
 
 
 @click.group(cls=Group)
@@ -45,13 +45,13 @@ async def current() -> None:
 
 
 @contextlib.asynccontextmanager
-async def _store(*, new: bool = False) -> AsyncIterator["Store"]:
-    from callmcp.store import open_store  # noqa: PLC0415 - see command.opened
+async def _store(*, new: bool = False) -> AsyncIterator["SqlStore"]:
+    from callmcp.store.sql import SqlStore  # noqa: PLC0415 - see command.opened
 
     chosen = settings()
     if not new:
         must_exist(chosen)
-    store = open_store(chosen.database_url)
+    store = SqlStore(chosen.database_url)
     await store.open()
     try:
         yield store
