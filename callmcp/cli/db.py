@@ -24,7 +24,7 @@ async def upgrade() -> None:
     """Bring the tables up to date. Serving does so by itself."""
     async with _store(new=True) as store:
         await store.upgrade()
-        click.echo(await store.revision())
+    say("The database is up to date.")
 
 
 @db.command()
@@ -38,9 +38,10 @@ async def backup(file: Path) -> None:
 
 @db.command()
 async def current() -> None:
-    """Print the revision of the tables."""
+    """Say whether the tables are up to date; exit status 1 when they are not."""
     async with _store() as store:
-        click.echo(await store.revision() or "none")
+        await store.ready()
+    say("The database is up to date.")
 
 
 @contextlib.asynccontextmanager

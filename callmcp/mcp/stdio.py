@@ -5,10 +5,8 @@ There are no headers here: the revision is what `initialize` agreed on, or what 
 """
 
 import asyncio
-import sys
-import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, BinaryIO
+from typing import Any
 
 import structlog
 
@@ -25,44 +23,7 @@ log = structlog.get_logger()
 ReadLine = Callable[[], Awaitable[bytes]]
 """The next line with its line break; empty at the end of the input."""
 
-Write = Callable[[bytes], None]
-
-
-async def serve(server: McpServer, principal: Principal, *, line_limit: int) -> None:
-    """Serves whoever started this process, until they close its input or its output is closed."""
-    lines: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        # A thread of its own, a daemon: nothing else can wait for a terminal, a pipe and a file alike, and one that
-        # waits must not keep the process from ending.
-        while True:
-            line = _read_line(sys.stdin.buffer, line_limit)
-            try:
-                asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
-            except RuntimeError:  # the loop is gone
-                return
-            if not line:
-                return
-
-    def write(answer: bytes) -> None:
-        sys.stdout.buffer.write(answer + b"\n")
-        sys.stdout.buffer.flush()
-
-    threading.Thread(target=read, name="stdin", daemon=True).start()
-    try:
-        await StdioServer(server, principal, line_limit=line_limit).serve(lines.get, write)
-    except* BrokenPipeError:
-        log.info("client gone")
-
-
-def _read_line(stream: BinaryIO, limit: int) -> bytes:
-    """The next line, of one that is too long only as much as shows that it is."""
-    line = stream.readline(limit + 2)
-    rest = line
-    while len(rest) == limit + 2 and not rest.endswith(b"\n"):
-        rest = stream.readline(limit + 2)
-    return line
+Write = Callable[[bytes], Awaitable[None]]
 
 
 class StdioServer:
@@ -79,22 +40,22 @@ class StdioServer:
         async with asyncio.TaskGroup() as tasks:
             while line := await read_line():
                 if line.strip():
-                    self._take(line, write, tasks)
+                    await self._take(line, write, tasks)
 
-    def _take(self, line: bytes, write: Write, tasks: asyncio.TaskGroup) -> None:
+    async def _take(self, line: bytes, write: Write, tasks: asyncio.TaskGroup) -> None:
         if len(line.rstrip(b"\r\n")) > self._line_limit:
             words = f"A message may have at most {self._line_limit} bytes."
-            write(jsonrpc.error(None, Code.INVALID_REQUEST, words))
+            await write(jsonrpc.error(None, Code.INVALID_REQUEST, words))
             return
         try:
             value = jsonrpc.parse(line)
         except ValueError as error:
-            write(jsonrpc.error(None, Code.PARSE_ERROR, f"Parse error: {error}."))
+            await write(jsonrpc.error(None, Code.PARSE_ERROR, f"Parse error: {error}."))
             return
         message = jsonrpc.read(value)
         match message:
             case Malformed(code, words, id_):
-                write(jsonrpc.error(id_, code, words))
+                await write(jsonrpc.error(id_, code, words))
             case Notification("notifications/cancelled"):
                 self._cancel(value)
             case Request():
@@ -125,7 +86,7 @@ class StdioServer:
             answer = jsonrpc.error(request.id, Code.INTERNAL_ERROR, "The server failed; its log has the details.")
         else:
             answer = jsonrpc.result(request.id, encoded)
-        write(answer)
+        await write(answer)
 
     async def _authenticate(self) -> Principal:
         return self._principal
