@@ -32,6 +32,7 @@ _NO_TIME = re.compile(
 )
 _LEAVE_ALONE = re.compile(r"\bleave (?:me|us) alone\b", re.IGNORECASE)
 _AI = re.compile(r"\b(?:robot|machine|real person|human|AI|computer)\b", re.IGNORECASE)
+_WHO = re.compile(r"\bwho(?:'s| is| am i) (?:this|calling|speaking|there|it)\b", re.IGNORECASE)
 _WHAT_ABOUT = re.compile(
     r"\b(?:help you|what(?:'s| is) (?:this|it) about|who(?:'s| is) (?:this|calling|speaking|there)|what do you want|"
     r"calling about|go ahead)\b",
@@ -139,14 +140,16 @@ def _give_up(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
     return [*opt_out, "I understand. ", "Sorry for the trouble, and goodbye.", EndTheCall()]
 
 
-def _tell(brief: Brief, _: str, __: Sequence[Turn]) -> Sequence[Piece]:
+def _tell(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
+    who = [f"This is {brief.agent.name}. "] if _WHO.search(heard) else []
     if not brief.context.strip():
         return [
+            *who,
             f"{MATTER} I was asked to call you, ",
             "and was not told more than that. ",
             "Is there anything I can pass on?",
         ]
-    return [f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
+    return [*who, f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
 
 
 def _own_up(_: Brief, __: str, ___: Sequence[Turn]) -> Sequence[Piece]:
