@@ -12,7 +12,8 @@ from callmcp.conversation.events import EndTheCall, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.optout import asks_not_to_be_called
 from callmcp.conversation.prompt import Brief
 
-MATTER = "I am calling about this:"
+CALLING = "I am calling"
+MATTER = f"{CALLING} about this:"
 NOT_KNOWN = "I am sorry, I do not know that, and I would rather not guess."
 SPOKEN_CONTEXT = 300  # characters of the context that are told at once; a person remembers no more
 
@@ -80,7 +81,7 @@ class ScriptedModel:
         if agreed:
             return Outcome(goal_met=GoalMet.YES, summary=f'The callee agreed: "{agreed}"')
         if not answers and ended is EndReason.CALLEE_HUNG_UP:
-            return Outcome(goal_met=GoalMet.NO, summary="The callee hung up before hearing what the call was about.")
+            return Outcome(goal_met=GoalMet.NO, summary="The callee hung up before the agent had said what the call was about.")
         if any(_NO.search(text) for text in answers):
             return Outcome(goal_met=GoalMet.NO, summary=f'The callee declined: "{answers[0]}"')
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call ended before the callee gave a clear answer.")
@@ -108,7 +109,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _tells(turn: Turn) -> bool:
-    return turn.speaker is Speaker.AGENT and MATTER in turn.text
+    return turn.speaker is Speaker.AGENT and CALLING in turn.text
 
 
 def _agrees(text: str) -> bool:
@@ -143,12 +144,7 @@ def _give_up(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
 def _tell(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
     who = [f"This is {brief.agent.name}. "] if _WHO.search(heard) else []
     if not brief.context.strip():
-        return [
-            *who,
-            f"{MATTER} I was asked to call you, ",
-            "and was not told more than that. ",
-            "Is there anything I can pass on?",
-        ]
+        return [*who, f"{CALLING} because I was asked to, ", "and was told no more. ", "What can I pass on for you?"]
     return [*who, f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
 
 

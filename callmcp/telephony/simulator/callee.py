@@ -113,7 +113,7 @@ def _voicemail(_: str) -> Sequence[Step]:
 
 
 def _hangs_up(_: str) -> Sequence[Step]:
-    return (Listens(), Says("Hello? Who is this?"), IsTakenFor(AnsweredBy.HUMAN), Listens(words=8), HangsUp())
+    return (Listens(), Says("Hello? Who is this?"), IsTakenFor(AnsweredBy.HUMAN), Listens(words=11), HangsUp())
 
 
 def _opts_out(_: str) -> Sequence[Step]:
