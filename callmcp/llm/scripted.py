@@ -81,7 +81,9 @@ class ScriptedModel:
         if agreed:
             return Outcome(goal_met=GoalMet.YES, summary=f'The callee agreed: "{agreed}"')
         if not answers and ended is EndReason.CALLEE_HUNG_UP:
-            return Outcome(goal_met=GoalMet.NO, summary="The callee hung up before the agent had said what the call was about.")
+            return Outcome(
+                goal_met=GoalMet.NO, summary="The callee hung up before the agent had said what the call was about."
+            )
         if any(_NO.search(text) for text in answers):
             return Outcome(goal_met=GoalMet.NO, summary=f'The callee declined: "{answers[0]}"')
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call ended before the callee gave a clear answer.")
