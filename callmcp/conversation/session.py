@@ -113,6 +113,7 @@ class Session:
         self._line_complete = True  # its last piece has been said
         self._utterance: list[str] = []  # what the callee said and the agent has not taken up
         self._heard_at: datetime = _NEVER
+        self._speech_began_at: datetime | None = None
         self._opening_owed = True  # whoever is on the line has not heard the opening to its end
         self._keys = ""
         self._answer = 0  # the number of the present answer; events of another are stale
@@ -142,6 +143,7 @@ class Session:
             self._say("", last=True)
 
     def _speech_began(self, _: SpeechBegan) -> None:
+        self._speech_began_at = self._now
         if self.phase is Phase.LISTENING:
             self._wait_for(self._manners.speech)
 
@@ -149,7 +151,8 @@ class Session:
         if not event.text.strip():
             return
         if not self._utterance:
-            self._heard_at = self._now
+            self._heard_at = self._speech_began_at or self._now
+        self._speech_began_at = None
         self._utterance.append(event.text.strip())
         self._silences = 0
         if self.phase is Phase.LISTENING or (self.phase is Phase.THINKING and self._leaving is None):
@@ -279,7 +282,7 @@ class Session:
         if begins:
             self._line, self._line_began = "", self._now
             owed = self._opening if self._opening_owed and self._leaving is None else ""
-            words = f"{owed} {words}".strip() if owed else words
+            words = f"{owed} {words}" if owed and words else owed or words
         elif self._line and not self._line[-1].isspace() and last:
             words = f" {words}"
         self._actions.append(Say(words, last))

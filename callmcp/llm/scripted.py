@@ -12,7 +12,8 @@ from callmcp.conversation.events import EndTheCall, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.optout import asks_not_to_be_called
 from callmcp.conversation.prompt import Brief
 
-MATTER = "I am calling about this:"
+CALLING = "I am calling"
+MATTER = f"{CALLING} about this:"
 NOT_KNOWN = "I am sorry, I do not know that, and I would rather not guess."
 SPOKEN_CONTEXT = 300  # characters of the context that are told at once; a person remembers no more
 
@@ -32,6 +33,7 @@ _NO_TIME = re.compile(
 )
 _LEAVE_ALONE = re.compile(r"\bleave (?:me|us) alone\b", re.IGNORECASE)
 _AI = re.compile(r"\b(?:robot|machine|real person|human|AI|computer)\b", re.IGNORECASE)
+_WHO = re.compile(r"\bwho(?:'s| is| am i) (?:this|calling|speaking|there|it)\b", re.IGNORECASE)
 _WHAT_ABOUT = re.compile(
     r"\b(?:help you|what(?:'s| is) (?:this|it) about|who(?:'s| is) (?:this|calling|speaking|there)|what do you want|"
     r"calling about|go ahead)\b",
@@ -79,7 +81,9 @@ class ScriptedModel:
         if agreed:
             return Outcome(goal_met=GoalMet.YES, summary=f'The callee agreed: "{agreed}"')
         if not answers and ended is EndReason.CALLEE_HUNG_UP:
-            return Outcome(goal_met=GoalMet.NO, summary="The callee hung up before hearing what the call was about.")
+            return Outcome(
+                goal_met=GoalMet.NO, summary="The callee hung up before the agent had said what the call was about."
+            )
         if any(_NO.search(text) for text in answers):
             return Outcome(goal_met=GoalMet.NO, summary=f'The callee declined: "{answers[0]}"')
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call ended before the callee gave a clear answer.")
@@ -107,7 +111,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _tells(turn: Turn) -> bool:
-    return turn.speaker is Speaker.AGENT and MATTER in turn.text
+    return turn.speaker is Speaker.AGENT and CALLING in turn.text
 
 
 def _agrees(text: str) -> bool:
@@ -139,14 +143,11 @@ def _give_up(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
     return [*opt_out, "I understand. ", "Sorry for the trouble, and goodbye.", EndTheCall()]
 
 
-def _tell(brief: Brief, _: str, __: Sequence[Turn]) -> Sequence[Piece]:
+def _tell(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
+    who = [f"This is {brief.agent.name}. "] if _WHO.search(heard) else []
     if not brief.context.strip():
-        return [
-            f"{MATTER} I was asked to call you, ",
-            "and was not told more than that. ",
-            "Is there anything I can pass on?",
-        ]
-    return [f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
+        return [*who, f"{CALLING} because I was asked to, ", "and was told no more. ", "What can I pass on for you?"]
+    return [*who, f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
 
 
 def _own_up(_: Brief, __: str, ___: Sequence[Turn]) -> Sequence[Piece]:

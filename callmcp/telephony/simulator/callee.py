@@ -113,7 +113,7 @@ def _voicemail(_: str) -> Sequence[Step]:
 
 
 def _hangs_up(_: str) -> Sequence[Step]:
-    return (Listens(), Says("Hello? Who is this?"), IsTakenFor(AnsweredBy.HUMAN), Listens(words=8), HangsUp())
+    return (Listens(), Says("Hello? Who is this?"), IsTakenFor(AnsweredBy.HUMAN), Listens(words=11), HangsUp())
 
 
 def _opts_out(_: str) -> Sequence[Step]:
@@ -164,7 +164,7 @@ def _asks(context: str) -> Sequence[Step]:
 
 
 _WHEN = re.compile(
-    r"\b(?:on |at |this |next )*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tonight|tomorrow)"
+    r"\b(?:this |next )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tonight|tomorrow)"
     r"(?:,? (?:morning|afternoon|evening|night))?(?:,? (?:at )?\d{1,2}(?:[:.]\d\d)?(?: ?[ap]\.?m\b)?)?",
     re.IGNORECASE,
 )
@@ -177,7 +177,7 @@ _QUESTIONS = (  # and the words that an answer to each would have
 
 def _agreement(context: str) -> str:
     when = _WHEN.search(context)
-    return f"Yes, {when[0].strip()} is fine with me." if when else "Yes, that is fine with me."
+    return f"Yes, {when[0]} is fine with me." if when else "Yes, that is fine with me."
 
 
 def _question(context: str) -> str:
