@@ -160,6 +160,12 @@ class Calls:
             raise _not_found(call_id)
         return found
 
+    async def read(self, call: Call) -> tuple[Call, Sequence[Turn]]:
+        """A call that `place` or `end` has just returned, with what was said in it."""
+        if call.turn_count == 0:
+            return call, ()
+        return await self._store.record(call.id) or (call, ())
+
     async def wait(self, principal: Principal, call_id: str, *, seconds: float) -> None:
         """Returns when the call has ended or become `unknown`, at the latest after `seconds`. Raises NotFound."""
         principal.require(Scope.CALLS_READ)

@@ -1,0 +1,192 @@
+"""Everything in dictionaries: for tests, and for a server that may forget. It keeps the contract of the databases."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from callmcp.agents.model import Agent
+from callmcp.calls.events import Event
+from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.errors import Conflict, NotFound
+from callmcp.identity.model import Account, ApiKey
+from callmcp.store.fold import fold
+from callmcp.store.text import storable
+
+
+class MemoryStore:
+    """A KeyStore, an AgentStore and a CallStore.
+
+    No method lets the loop run in its middle, so each is as atomic as a transaction.
+    """
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._keys: dict[str, ApiKey] = {}
+        self._agents: dict[str, Agent] = {}
+        self._calls: dict[str, Call] = {}
+        self._turns: dict[str, list[Turn]] = {}
+        self._placed: dict[tuple[str, str], str] = {}
+        self._beats: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close: what is stored can be read until the store is gone."""
+
+    async def ready(self) -> None:
+        """It always is."""
+
+    async def upgrade(self) -> None:
+        """There is no schema."""
+
+    async def add_account(self, account: Account) -> None:
+        account = storable(account)
+        if any(other.name == account.name for other in self._accounts.values()):
+            raise Conflict(f"There is an account named {account.name!r} already.", code="account_exists")
+        self._accounts[account.id] = account
+
+    async def account_named(self, name: str) -> Account | None:
+        name = storable(name)
+        return next((account for account in self._accounts.values() if account.name == name), None)
+
+    async def accounts(self) -> Sequence[Account]:
+        return sorted(self._accounts.values(), key=_age)
+
+    async def add_key(self, key: ApiKey) -> None:
+        key = storable(key)
+        if any(other.id == key.id or other.digest == key.digest for other in self._keys.values()):
+            raise Conflict(f"There is a key {key.id!r} already.", code="key_exists")
+        self._keys[key.id] = key
+
+    async def key_by_digest(self, digest: str) -> ApiKey | None:
+        digest = storable(digest)
+        return next((key for key in self._keys.values() if key.digest == digest), None)
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        return self._keys.get(storable(key_id))
+
+    async def keys(self, account_id: str | None = None) -> Sequence[ApiKey]:
+        account_id = storable(account_id)
+        found = (key for key in self._keys.values() if account_id is None or key.account_id == account_id)
+        return sorted(found, key=_age)
+
+    async def save_key(self, key: ApiKey) -> None:
+        key = storable(key)
+        stored = self._keys.get(key.id)
+        if stored is None:
+            raise NotFound(f"There is no key {key.id!r}.", code="key_not_found")
+        self._keys[key.id] = replace(
+            key, revoked_at=stored.revoked_at or key.revoked_at, last_used_at=stored.last_used_at
+        )
+
+    async def touch_key(self, key_id: str, at: datetime) -> None:
+        key_id = storable(key_id)
+        if key_id in self._keys:
+            self._keys[key_id] = replace(self._keys[key_id], last_used_at=at)
+
+    async def add_agent(self, agent: Agent) -> None:
+        agent = storable(agent)
+        if agent.id in self._agents:
+            raise Conflict(f"The agent id {agent.id!r} is taken.", code="agent_exists")
+        self._agents[agent.id] = agent
+
+    async def agent(self, agent_id: str) -> Agent | None:
+        return self._agents.get(storable(agent_id))
+
+    async def agents(self, account_id: str) -> Sequence[Agent]:
+        account_id = storable(account_id)
+        found = (a for a in self._agents.values() if a.account_id == account_id and a.deleted_at is None)
+        return sorted(found, key=_age)
+
+    async def save_agent(self, agent: Agent) -> None:
+        agent = storable(agent)
+        stored = self._agents.get(agent.id)
+        if stored is None or stored.version != agent.version - 1:
+            raise Conflict(f"The agent {agent.id!r} was changed by somebody else meanwhile.", code="agent_changed")
+        self._agents[agent.id] = agent
+
+    async def add(self, call: Call) -> Call:
+        call = storable(call)
+        if call.idempotency_key is not None:
+            first = await self.call_by_key(call.account_id, call.idempotency_key)
+            if first is not None:
+                return first
+        if call.id in self._calls:
+            raise Conflict(f"There is a call {call.id!r} already.", code="call_exists")
+        if call.idempotency_key is not None:
+            self._placed[call.account_id, call.idempotency_key] = call.id
+        self._calls[call.id] = call
+        self._turns[call.id] = []
+        return call
+
+    async def call(self, call_id: str) -> Call | None:
+        return self._calls.get(storable(call_id))
+
+    async def call_by_key(self, account_id: str, idempotency_key: str) -> Call | None:
+        call_id = self._placed.get((storable(account_id), storable(idempotency_key)))
+        return None if call_id is None else self._calls[call_id]
+
+    async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
+        call_id = storable(call_id)
+        if call_id not in self._calls:
+            return None
+        return self._calls[call_id], [turn for turn in self._turns[call_id] if turn.index > after]
+
+    async def apply(self, call_id: str, *events: Event) -> Call:
+        call_id = storable(call_id)
+        if call_id not in self._calls:
+            raise NotFound(f"There is no call {call_id!r}.", code="call_not_found")
+        call, turns = fold(self._calls[call_id], [storable(event) for event in events])
+        self._calls[call_id] = call
+        self._turns[call_id] += turns
+        return call
+
+    async def calls(
+        self,
+        account_id: str,
+        wanted: CallFilter,
+        *,
+        agent_ids: frozenset[str],
+        limit: int,
+        after: Position | None = None,
+    ) -> Sequence[Call]:
+        account_id, wanted = storable(account_id), storable(wanted)
+        found = [
+            call
+            for call in self._calls.values()
+            if call.account_id == account_id
+            and (not agent_ids or call.agent_id in agent_ids)
+            and _matches(call, wanted)
+            and (after is None or _age(call) < _age(after))
+        ]
+        return sorted(found, key=_age, reverse=True)[:limit]
+
+    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
+        owner = storable(owner)
+        found = (call for call in self._calls.values() if not call.status.is_final)
+        return sorted((call for call in found if owner is None or call.owner == owner), key=_age)
+
+    async def beat(self, owner: str) -> None:
+        owner = storable(owner)
+        self._beats[owner] = self._beats.get(owner, 0) + 1
+
+    async def beats(self) -> Mapping[str, int]:
+        return dict(self._beats)
+
+    async def forget_owner(self, owner: str) -> None:
+        self._beats.pop(storable(owner), None)
+
+
+def _matches(call: Call, wanted: CallFilter) -> bool:
+    return (
+        (wanted.status is None or call.status is wanted.status)
+        and (wanted.agent_id is None or call.agent_id == wanted.agent_id)
+        and (wanted.to is None or call.to == wanted.to)
+        and (wanted.since is None or call.created_at >= wanted.since)
+        and (wanted.until is None or call.created_at < wanted.until)
+    )
+
+
+def _age(value: Account | ApiKey | Agent | Call | Position) -> tuple[datetime, str]:
+    return value.created_at, value.id
