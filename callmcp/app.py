@@ -19,7 +19,7 @@ from callmcp.auth.credentials import Credentials, challenge
 from callmcp.calls.operations import Calls
 from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
-from callmcp.errors import BadConfiguration, CallMcpError, Unavailable
+from callmcp.errors import CallMcpError, Unavailable
 from callmcp.identity.operations import Keys
 from callmcp.llm.scripted import ScriptedModel
 from callmcp.mcp.endpoint import McpEndpoint
@@ -27,8 +27,9 @@ from callmcp.mcp.origins import Hosts, Origins
 from callmcp.mcp.server import McpServer
 from callmcp.mcp.tools import World
 from callmcp.numbering import PhoneNumbersPlan
-from callmcp.settings import Carrier, Settings
-from callmcp.store import Store, open_store
+from callmcp.settings import Settings
+from callmcp.store import Store
+from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
 
 log = structlog.get_logger()
@@ -52,10 +53,10 @@ class Services:
     owner: str
 
 
-def assemble(settings: Settings) -> Services:
-    """Makes the parts and opens nothing. Raises BadConfiguration."""
+def assemble(settings: Settings, *, store: Store | None = None) -> Services:
+    """Makes the parts and opens nothing. `store`: another than the one that the settings name."""
     clock = SystemClock()
-    store = open_store(settings.database_url)
+    store = store or SqlStore(settings.database_url)
     telephony = _telephony(settings)
     agents = Agents(store, clock)
     owner = f"proc_{secrets.token_hex(8)}"
@@ -100,9 +101,9 @@ async def services(settings: Settings) -> AsyncIterator[Services]:
         yield parts
 
 
-def build(settings: Settings) -> Starlette:
+def build(settings: Settings, *, store: Store | None = None) -> Starlette:
     """The ASGI application. Its lifespan opens the services, so it must be run by a server that runs lifespans."""
-    parts = assemble(settings)
+    parts = assemble(settings, store=store)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -126,7 +127,7 @@ def build(settings: Settings) -> Starlette:
             return _json(503, {"status": "unavailable", "reason": error.message})
         return _json(200, {"status": "ready"})
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/mcp", endpoint),
             Route("/mcp/", endpoint),
@@ -137,6 +138,8 @@ def build(settings: Settings) -> Starlette:
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
+    app.state.services = parts
+    return app
 
 
 async def _healthz(_: Request) -> Response:
@@ -162,8 +165,6 @@ def _json(status: int, body: dict[str, str], headers: dict[str, str] | None = No
 
 
 def _telephony(settings: Settings) -> Simulator:
-    if settings.carrier is not Carrier.SIMULATOR:
-        raise BadConfiguration(f"CALLMCP_CARRIER={settings.carrier}: this version carries calls on the simulator only.")
     return Simulator(
         clock=SystemClock(speed=settings.simulator_speed), model=ScriptedModel(), caller_id=settings.caller_id
     )

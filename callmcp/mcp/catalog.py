@@ -20,9 +20,9 @@ INSTRUCTIONS = (
     "This server places real outbound phone calls through voice agents. list_agents says which agents there are; "
     "make_call(agent_id, to, context) dials and returns a call_id at once; get_call(call_id, wait_seconds=50) waits "
     "for the call and returns what was said, who answered and whether the goal was met; end_call stops a call; "
-    "list_calls finds calls. Every result has next_step, which says what to do. Give make_call an idempotency_key and, after a "
-    "time-out, repeat the same request with the same key: it never dials twice. Calling a tool needs an API key from "
-    "whoever runs this server, sent as 'Authorization: Bearer cmcp_...'."
+    "list_calls finds calls. Every result has next_step, which says what to do. Give make_call an idempotency_key "
+    "and, after a time-out, repeat the same request with the same key: it never dials twice. Calling a tool needs an "
+    "API key from whoever runs this server, sent as 'Authorization: Bearer cmcp_...'."
 )
 
 

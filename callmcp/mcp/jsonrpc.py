@@ -128,15 +128,16 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _deeper_than(value: object, levels: int) -> bool:
-    within = [value]
-    for _ in range(levels + 1):
-        within = [
+    containers = [value]
+    for _ in range(levels):
+        containers = [
             inner
-            for outer in within
+            for outer in containers
             if isinstance(outer, dict | list)
             for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
         ]
-        if not within:
+        if not containers:
             return False
     return True
 

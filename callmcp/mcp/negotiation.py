@@ -33,7 +33,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def negotiated(params: Mapping[str, Any]) -> Revision:
-    """What `initialize` asks for if we speak it, else our newest (2025-11-25, basic/lifecycle, "Version Negotiation")."""
+    """What `initialize` asks for if we speak it, else our newest (2025-11-25, basic/lifecycle, "Negotiation")."""
     asked = params.get("protocolVersion")
     return HANDSHAKE.get(asked, NEWEST_HANDSHAKE) if isinstance(asked, str) else NEWEST_HANDSHAKE
 

@@ -20,8 +20,8 @@ PREFLIGHT: Mapping[str, str] = {
 
 
 class Origins:
-    """`allowed` lists origins such as `https://app.example.com`; `*` allows every well-formed one. Loopback origins are
-    always allowed: a program that can open a page there can reach us without a browser."""
+    """`allowed` lists origins such as `https://app.example.com`. Loopback origins are always allowed: a program that
+    can open a page there can reach us without a browser."""
 
     def __init__(self, allowed: Collection[str], public_url: str) -> None:
         self._allowed = frozenset(origin.lower().rstrip("/") for origin in (*allowed, _origin_of(public_url)))
@@ -30,7 +30,7 @@ class Origins:
         parts = _split(origin)
         if parts is None:
             return False
-        return parts.hostname in LOOPBACK or origin.lower() in self._allowed or "*" in self._allowed
+        return parts.hostname in LOOPBACK or origin.lower() in self._allowed
 
     @staticmethod
     def headers(origin: str | None) -> list[tuple[bytes, bytes]]:
