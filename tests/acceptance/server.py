@@ -39,14 +39,15 @@ class Server:
 
 
 @contextmanager
-def running(data: Path, *, prefix: Sequence[str] = (), **settings: object) -> Iterator[Server]:
+def running(data: Path, *, interpreter: Sequence[str] = (sys.executable,), **settings: object) -> Iterator[Server]:
     """The server on a free port, ready, with CALLMCP_… `settings`; stopped with SIGTERM, and exit 0 is expected.
 
-    `prefix` is what the command is run under, such as taskset. What it logs goes to serve.log in `data`.
+    `interpreter` may be a Python under something else, such as a profiler. What the server logs goes to serve.log in
+    `data`.
     """
     callmcp("init", data=data, **settings)
     log = data / "serve.log"
-    command = [*prefix, sys.executable, "-m", "callmcp", "serve", "--port", "0", "--data", str(data)]
+    command = [*interpreter, "-m", "callmcp", "serve", "--port", "0", "--data", str(data)]
     began = time.monotonic()
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=data, env=_environment(settings), stdout=file, stderr=file)

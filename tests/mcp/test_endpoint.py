@@ -132,7 +132,9 @@ async def test_discover_is_of_the_stateless_era_alone(world: World, revision: st
 
 @each_revision
 async def test_an_unknown_resource_has_the_code_of_its_revision(world: World, revision: str) -> None:
-    error = (await Rpc(world.http, revision=revision).send("resources/read", {"uri": "a://b"}, **{"mcp-name": "a://b"})).json()["error"]
+    error = (
+        await Rpc(world.http, revision=revision).send("resources/read", {"uri": "a://b"}, **{"mcp-name": "a://b"})
+    ).json()["error"]
     assert error["code"] == (-32602 if revision == STATELESS else -32002)
     assert error["data"] == {"uri": "a://b"}
 
@@ -201,7 +203,11 @@ async def test_an_unsupported_version_is_told_which_are_supported(world: World) 
     ],
 )
 async def test_the_name_header_must_mirror_the_tool(world: World, name: str | None, status: int) -> None:
-    headers = {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "authorization": f"Bearer {world.alice.key}"}
+    headers = {
+        "mcp-protocol-version": STATELESS,
+        "mcp-method": "tools/call",
+        "authorization": f"Bearer {world.alice.key}",
+    }
     if name is not None:
         headers["mcp-name"] = name
     body = message("tools/call", {"name": "list_agents", "_meta": meta()})
