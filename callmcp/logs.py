@@ -167,8 +167,8 @@ class _Lines:
 
 
 def _configure_standard_library(processors: Sequence[structlog.typing.Processor], level: int, stream: TextIO) -> None:
-    """Sends what libraries log through the same processors. Below a warning only uvicorn's is of use to an operator,
-    and of that nothing below info: it logs the frames of web sockets, which is speech."""
+    """Sends what libraries log through the same processors, from warnings up: what they say below that is of no use to
+    an operator, and uvicorn's debug level shows the frames of web sockets, which is speech."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -182,4 +182,3 @@ def _configure_standard_library(processors: Sequence[structlog.typing.Processor]
     logging.raiseExceptions = False  # as in _Lines
     logging.captureWarnings(capture=True)
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
-    logging.getLogger("uvicorn").setLevel(max(level, logging.INFO))

@@ -20,15 +20,15 @@ KEY = "cmcp_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
 
 @pytest.fixture
 def out() -> Iterator[io.StringIO]:
-    root, uvicorn = logging.getLogger(), logging.getLogger("uvicorn")
-    before = (root.handlers[:], root.level, uvicorn.level, logging.raiseExceptions)
+    root = logging.getLogger()
+    before = (root.handlers[:], root.level, logging.raiseExceptions)
     root.handlers[:] = []  # pytest's own, which configure would close
     yield io.StringIO()
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
     logging.captureWarnings(capture=False)
-    root.handlers[:], root.level, uvicorn.level, logging.raiseExceptions = before
-    logging.Logger.manager._clear_cache()  # type: ignore[attr-defined]  # levels are cached, and we set them directly
+    root.handlers[:], level, logging.raiseExceptions = before
+    root.setLevel(level)
 
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def test_an_exception_is_told_with_its_cause_but_not_with_the_values_that_caused
 def test_the_libraries_log_through_the_same_door(out: io.StringIO) -> None:
     logs.configure(Settings(log_level=LogLevel.DEBUG), out)
 
-    logging.getLogger("uvicorn.error").info("listening for %s", NUMBER)
+    logging.getLogger("uvicorn.error").error("cannot listen for %s", NUMBER)
     logging.getLogger("uvicorn.error").debug("< TEXT my card is")
     logging.getLogger("somelib").warning("retrying %s", KEY)
     logging.getLogger("somelib").info("GET /?q=my+card+is")
@@ -180,7 +180,7 @@ def test_the_libraries_log_through_the_same_door(out: io.StringIO) -> None:
 
     events = lines(out)
     assert [event["logger"] for event in events] == ["uvicorn.error", "somelib", "py.warnings"]
-    assert events[0]["event"] == "listening for +1…67"
+    assert events[0]["event"] == "cannot listen for +1…67"
     assert events[1]["event"] == "retrying cmcp_…"
     assert "odd +1…67" in events[2]["event"]
 

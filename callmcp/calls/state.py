@@ -137,10 +137,12 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
     match event:
-        case HungUp(reason=None):
+        case HungUp(reason=None, error=error):
             by_us = call.end_requested_at is not None
-            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), None
-        case HungUp(reason=EndReason() as reason) | Canceled(reason=reason):
+            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), error
+        case HungUp(reason=EndReason() as reason, error=error):
+            return reason, error
+        case Canceled(reason=reason):
             return reason, None
         case FoundBusy():
             return EndReason.BUSY, None

@@ -18,27 +18,28 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(value: T) -> T:
-    """The same value with every text in it storable. Looks into dataclasses and mappings, and makes the latter
-    read-only copies."""
+    """The same value with every text in it storable. Looks into dataclasses, sets and mappings, and makes
+    the last read-only copies."""
     return cast("T", _storable(value))
 
 
-def _storable(value: object) -> object:
+def _storable(value: Any) -> Any:  # noqa: ANN401 - it takes whatever a value is made of
     if isinstance(value, str):
         # Almost all text is ASCII, and the first test runs at the speed of memory.
         clean = "\x00" not in value if value.isascii() else _UNSTORABLE.search(value) is None
         return value if clean else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, Mapping):
         return MappingProxyType({_storable(key): _storable(item) for key, item in value.items()})
-    names = _field_names(type(value))
+    if isinstance(value, frozenset):
+        return frozenset(map(_storable, value))
     changed: dict[str, Any] = {}
-    for name in names:
+    for name in _field_names(type(value)):  # type: ignore[arg-type]  # mypy thinks types have no hash
         before = getattr(value, name)
         if before is not None and (after := _storable(before)) is not before:
             changed[name] = after
-    return dataclasses.replace(cast("Any", value), **changed) if changed else value
+    return dataclasses.replace(value, **changed) if changed else value
 
 
 @functools.cache
-def _field_names(kind: type) -> tuple[str, ...]:
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()

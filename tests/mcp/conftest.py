@@ -23,7 +23,7 @@ async def key_for(services: Services, account: Account, name: str, **fields: Any
 
 
 @pytest.fixture
-async def world(anyio_backend: str) -> AsyncIterator[World]:
+async def world() -> AsyncIterator[World]:
     """A server over the memory store whose simulated calls run a hundred times as fast."""
     settings = Settings(simulator_speed=100, allowed_origins=("https://app.example.com",))
     app = build(settings, store=MemoryStore())

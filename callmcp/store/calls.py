@@ -1,0 +1,181 @@
+"""What is asked of the database about calls, their turns and their owners. Each function is one job of a lane."""
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_, update
+
+from callmcp.calls.events import Event
+from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.errors import Conflict, NotFound
+from callmcp.store.connection import Connection, InsertNew
+from callmcp.store.fold import fold
+from callmcp.store.tables import (
+    CALL_FIELDS,
+    CALLS,
+    IS_LIVE,
+    OWNERS,
+    TURNS,
+    Columns,
+    call_columns,
+    call_value,
+    micros,
+    turn_columns,
+    turn_value,
+)
+
+_ADD = InsertNew(CALLS)
+_CALL = select(CALLS).where(CALLS.c.id == bindparam("call_id"))
+_CALL_TO_CHANGE = _CALL.with_for_update()
+_CALL_BY_KEY = select(CALLS).where(
+    CALLS.c.account_id == bindparam("account_id"), CALLS.c.idempotency_key == bindparam("idempotency_key")
+)
+_ADD_TURN = insert(TURNS)
+_TURNS = (
+    select(TURNS)
+    .where(
+        TURNS.c.call_id == bindparam("call_id"),
+        TURNS.c.index > bindparam("after"),
+        TURNS.c.index < bindparam("turn_count"),
+    )
+    .order_by(TURNS.c.index)
+)
+_LIVE = select(CALLS).where(IS_LIVE).order_by(CALLS.c.created_at, CALLS.c.id)
+_LIVE_OF_OWNER = _LIVE.where(CALLS.c.owner == bindparam("owner"))
+_FIRST_BEAT = InsertNew(OWNERS).values(id=bindparam("owner"), beats=1)
+_BEAT = update(OWNERS).where(OWNERS.c.id == bindparam("owner")).values(beats=OWNERS.c.beats + 1)
+_BEATS = select(OWNERS.c.id, OWNERS.c.beats)
+_FORGET_OWNER = delete(OWNERS).where(OWNERS.c.id == bindparam("owner"))
+
+
+def add(connection: Connection, call: Call) -> Call:
+    if connection.run(_ADD, call_columns(call)):
+        return call
+    if call.idempotency_key is not None:
+        # In PostgreSQL the insert waited for the other transaction's end, and a new statement sees what it committed.
+        first = call_by_key(connection, call.account_id, call.idempotency_key)
+        if first is not None:
+            return first
+    raise Conflict(f"There is a call {call.id!r} already.", code="call_exists")
+
+
+def call(connection: Connection, call_id: str) -> Call | None:
+    row = connection.one(_CALL, {"call_id": call_id})
+    return None if row is None else call_value(row)
+
+
+def call_by_key(connection: Connection, account_id: str, idempotency_key: str) -> Call | None:
+    row = connection.one(_CALL_BY_KEY, {"account_id": account_id, "idempotency_key": idempotency_key})
+    return None if row is None else call_value(row)
+
+
+def record(connection: Connection, call_id: str, after: int) -> tuple[Call, Sequence[Turn]] | None:
+    """One moment without a transaction: turns never change, so those below the call's own count are its turns."""
+    found = call(connection, call_id)
+    if found is None:
+        return None
+    after = max(after, -1)
+    if after + 1 >= found.turn_count:
+        return found, []
+    rows = connection.all(_TURNS, {"call_id": call_id, "after": after, "turn_count": found.turn_count})
+    return found, [turn_value(row) for row in rows]
+
+
+def apply(connection: Connection, call_id: str, *events: Event) -> Call:
+    row = connection.one(_CALL_TO_CHANGE, {"call_id": call_id})
+    if row is None:
+        raise NotFound(f"There is no call {call_id!r}.", code="call_not_found")
+    before = call_value(row)
+    after, turns = fold(before, events)
+    changed = tuple(name for name in CALL_FIELDS if getattr(after, name) is not getattr(before, name))
+    if changed:
+        connection.run(_update_of(changed), {"call_id": call_id} | call_columns(after, changed))
+    if turns:
+        connection.run_many(_ADD_TURN, [turn_columns(call_id, turn) for turn in turns])
+    return after
+
+
+@functools.cache
+def _update_of(fields: tuple[str, ...]) -> Update:
+    return update(CALLS).where(CALLS.c.id == bindparam("call_id")).values({field: bindparam(field) for field in fields})
+
+
+def calls(
+    connection: Connection,
+    account_id: str,
+    wanted: CallFilter,
+    *,
+    agent_ids: frozenset[str],
+    limit: int,
+    after: Position | None,
+) -> Sequence[Call]:
+    """One query an agent, as an index keeps the order of one agent's calls and not that of several."""
+    parameters: Columns = {"account_id": account_id, "limit": limit}
+    if wanted.status is not None:
+        parameters["status"] = wanted.status.value
+    if wanted.to is not None:
+        parameters["to"] = wanted.to
+    if wanted.since is not None:
+        parameters["since"] = micros(wanted.since)
+    if wanted.until is not None:
+        parameters["until"] = micros(wanted.until)
+    if after is not None:
+        parameters |= {"after_created_at": micros(after.created_at), "after_id": after.id}
+    rows = [
+        row
+        for agent in _narrowed_to(wanted, agent_ids)
+        for row in connection.all(_calls_with(frozenset(parameters | agent)), parameters | agent)
+    ]
+    found = sorted(map(call_value, rows), key=lambda call: (call.created_at, call.id), reverse=True)
+    return found[:limit]
+
+
+def _narrowed_to(wanted: CallFilter, agent_ids: frozenset[str]) -> Sequence[Columns]:
+    if wanted.agent_id is None:
+        return [{"agent_id": agent_id} for agent_id in agent_ids] or [{}]
+    if agent_ids and wanted.agent_id not in agent_ids:
+        return []
+    return [{"agent_id": wanted.agent_id}]
+
+
+@functools.cache
+def _calls_with(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
+    """Newest first. With `to`, nothing else may choose the index: a planner without statistics might take the one on
+    status and walk through every completed call (`|| ''` and `+ 0` keep it from that)."""
+    by_number = "to" in parameters
+    status = CALLS.c.status.concat("") if by_number else CALLS.c.status
+    agent_id = CALLS.c.agent_id.concat("") if by_number else CALLS.c.agent_id
+    conditions = {
+        "account_id": CALLS.c.account_id == bindparam("account_id"),
+        "agent_id": agent_id == bindparam("agent_id"),
+        "status": status == bindparam("status"),
+        "to": CALLS.c.to == bindparam("to"),
+        "since": CALLS.c.created_at >= bindparam("since"),
+        "until": CALLS.c.created_at < bindparam("until"),
+        "after_id": tuple_(CALLS.c.created_at, CALLS.c.id)
+        < tuple_(bindparam("after_created_at"), bindparam("after_id")),
+    }
+    return (
+        select(CALLS)
+        .where(*(condition for name, condition in conditions.items() if name in parameters))
+        .order_by(CALLS.c.created_at.desc(), CALLS.c.id.desc())
+        .limit(bindparam("limit"))
+    )
+
+
+def live(connection: Connection, owner: str | None) -> Sequence[Call]:
+    rows = connection.all(*((_LIVE, {}) if owner is None else (_LIVE_OF_OWNER, {"owner": owner})))
+    return [call_value(row) for row in rows]
+
+
+def beat(connection: Connection, owner: str) -> None:
+    if not connection.run(_BEAT, {"owner": owner}):
+        connection.run(_FIRST_BEAT, {"owner": owner})
+
+
+def beats(connection: Connection) -> Mapping[str, int]:
+    return {row[0]: row[1] for row in connection.all(_BEATS, {})}
+
+
+def forget_owner(connection: Connection, owner: str) -> None:
+    connection.run(_FORGET_OWNER, {"owner": owner})

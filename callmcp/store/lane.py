@@ -1,0 +1,158 @@
+"""Threads that hold connections, so that the event loop never waits for a disk or a network.
+
+A lane is a queue of jobs and the threads that take from it. A thread takes the jobs that wait, up to a number, and
+wakes their callers together: crossing from a thread to the loop costs more than a small query. For SQLite's one
+writer the same taking together is the group commit: one flush of the disk for all.
+"""
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+
+from callmcp.errors import Unavailable
+from callmcp.store.connection import Connection, ours
+
+T = TypeVar("T")
+
+_TRUSTED_SECONDS = 1.0
+"""A connection that rested longer is asked whether its server is still there, so that a restart of the database costs
+nobody an error but who was in the middle."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Ask:
+    """One job, who waits for it, and what became of it."""
+
+    job: Callable[[Connection], Any]
+    waiter: asyncio.Future[Any]
+    result: Any = None
+    error: Exception | None = None
+
+
+Way = Callable[[Connection, Sequence[Ask]], None]
+"""How a thread does what it took. When it raises, all of it failed."""
+
+
+def read(connection: Connection, asks: Sequence[Ask]) -> None:
+    """Each by itself, outside a transaction."""
+    for ask in asks:
+        try:
+            ask.result = ask.job(connection)
+        except Exception as error:
+            ask.error = error
+
+
+def write(connection: Connection, asks: Sequence[Ask]) -> None:
+    """All in one transaction. A job that fails fails alone; when the commit fails, none of it happened."""
+    connection.begin()
+    try:
+        for ask in asks:
+            try:
+                with connection.savepoint():
+                    ask.result = ask.job(connection)
+            except Exception as error:
+                if not connection.in_transaction:
+                    raise
+                ask.error = error
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+class Lane:
+    """Runs jobs on `threads` threads, each taking up to `most` jobs at a time and doing them in this `way`.
+
+    It serves the event loop that made it. `close` lets what was asked end first.
+    """
+
+    def __init__(self, engine: Engine, way: Way, *, threads: int, most: int) -> None:
+        self._engine = engine
+        self._way = way
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        self._asked: SimpleQueue[Ask | None] = SimpleQueue()
+        self._closed = False
+        self._threads = [threading.Thread(target=self._work, name="store", daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, job: Callable[[Connection], T]) -> T:
+        """What `job` returns or raises; Unavailable when the database does not do its part.
+
+        A job whose caller goes away is done nevertheless.
+        """
+        if self._closed:
+            raise Unavailable("The store is closed.")
+        ask = Ask(job=job, waiter=self._loop.create_future())
+        self._asked.put(ask)
+        result: T = await ask.waiter
+        return result
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for _ in self._threads:
+                self._asked.put(None)
+            await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        connection: Connection | None = None
+        rested_since = 0.0
+        while asks := self._take():
+            try:
+                if connection is not None and time.monotonic() - rested_since > _TRUSTED_SECONDS:
+                    connection = connection if connection.answers() else None
+                connection = connection or Connection(self._engine)
+                self._way(connection, asks)
+            except Exception as error:
+                for ask in asks:
+                    ask.error = error
+            if connection is not None and connection.is_lost:
+                connection = None
+            rested_since = time.monotonic()
+            self._tell(asks)
+        if connection is not None:
+            connection.close()
+
+    def _take(self) -> Sequence[Ask]:
+        """Waits for the first job and takes along what else is there; empty when the lane closes."""
+        first = self._asked.get()
+        taken: list[Ask] = []
+        with contextlib.suppress(Empty):
+            while first is not None:
+                taken.append(first)
+                if len(taken) == self._most:
+                    return taken
+                first = self._asked.get_nowait()
+            if taken:
+                self._asked.put(None)  # the next round's, or another thread's
+        return taken
+
+    def _tell(self, asks: Sequence[Ask]) -> None:
+        for ask in asks:
+            if ask.error is not None:
+                ask.error = ours(ask.error, self._engine.dialect)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+            self._loop.call_soon_threadsafe(_wake, asks)
+
+
+def _wake(asks: Sequence[Ask]) -> None:
+    for ask in asks:
+        if ask.waiter.done():  # canceled
+            continue
+        if ask.error is not None:
+            ask.waiter.set_exception(ask.error)
+        else:
+            ask.waiter.set_result(ask.result)

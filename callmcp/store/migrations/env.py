@@ -1,0 +1,9 @@
+"""Alembic's way in: `schema.py` hands over a connection that is in its transaction already."""
+
+from alembic import context
+from sqlmodel import SQLModel
+
+import callmcp.store.tables  # noqa: F401 - fills the metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=SQLModel.metadata)
+context.run_migrations()

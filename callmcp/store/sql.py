@@ -1,0 +1,158 @@
+"""SQLite or PostgreSQL, whichever the URL names, behind one face."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from callmcp.agents.model import Agent
+from callmcp.calls.events import Event
+from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.errors import Unavailable
+from callmcp.identity.model import Account, ApiKey
+from callmcp.store import agents, backup, calls, keys, lane, schema
+from callmcp.store.connection import Connection, engine_for
+from callmcp.store.lane import Lane
+from callmcp.store.text import storable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SqlStore:
+    """A KeyStore, an AgentStore and a CallStore. Between `open` and `close`, for one event loop.
+
+    `url` is sqlite:///file or postgresql://…; raises BadConfiguration for another. Every method raises Unavailable
+    when the database cannot do its part.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = engine_for(url)
+        self._readers: Lane | None = None
+        self._writers: Lane | None = None
+
+    async def open(self) -> None:
+        """Starts the threads. Each connects when it has something to do, so that an unreachable server is no error
+        yet."""
+        if self._engine.dialect.name == "sqlite":
+            self._readers = Lane(self._engine, lane.read, threads=2, most=32)
+            self._writers = Lane(self._engine, lane.write, threads=1, most=256)
+        else:
+            self._readers = Lane(self._engine, lane.read, threads=4, most=1)
+            self._writers = Lane(self._engine, lane.write, threads=4, most=1)
+
+    async def close(self) -> None:
+        """Lets what was asked end, and lets go of every connection."""
+        for one in (self._writers, self._readers):
+            if one is not None:
+                await one.close()
+
+    async def ready(self) -> None:
+        """Raises Unavailable when the database cannot be reached or its migrations are not current."""
+        await asyncio.to_thread(schema.ready, self._engine)
+
+    async def upgrade(self) -> None:
+        """Brings the schema up to date. Raises BadConfiguration when the database is of a later version."""
+        await asyncio.to_thread(schema.upgrade, self._engine)
+
+    async def backup(self, path: Path) -> None:
+        """A consistent copy in a new file, while serving. Raises BadConfiguration when that cannot be."""
+        await asyncio.to_thread(backup.backup, self._engine, path)
+
+    async def _read(self, job: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await _run(self._readers, job, *args, **kwargs)
+
+    async def _write(self, job: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await _run(self._writers, job, *args, **kwargs)
+
+    async def add_account(self, account: Account) -> None:
+        await self._write(keys.add_account, account)
+
+    async def account_named(self, name: str) -> Account | None:
+        return await self._read(keys.account_named, name)
+
+    async def accounts(self) -> Sequence[Account]:
+        return await self._read(keys.accounts)
+
+    async def add_key(self, key: ApiKey) -> None:
+        await self._write(keys.add_key, key)
+
+    async def key_by_digest(self, digest: str) -> ApiKey | None:
+        return await self._read(keys.key_by_digest, digest)
+
+    async def key(self, key_id: str) -> ApiKey | None:
+        return await self._read(keys.key, key_id)
+
+    async def keys(self, account_id: str | None = None) -> Sequence[ApiKey]:
+        return await self._read(keys.keys, account_id)
+
+    async def save_key(self, key: ApiKey) -> None:
+        await self._write(keys.save_key, key)
+
+    async def touch_key(self, key_id: str, at: datetime) -> None:
+        await self._write(keys.touch_key, key_id, at)
+
+    async def add_agent(self, agent: Agent) -> None:
+        await self._write(agents.add_agent, agent)
+
+    async def agent(self, agent_id: str) -> Agent | None:
+        return await self._read(agents.agent, agent_id)
+
+    async def agents(self, account_id: str) -> Sequence[Agent]:
+        return await self._read(agents.agents, account_id)
+
+    async def save_agent(self, agent: Agent) -> None:
+        await self._write(agents.save_agent, agent)
+
+    async def add(self, call: Call) -> Call:
+        return await self._write(calls.add, call)
+
+    async def call(self, call_id: str) -> Call | None:
+        return await self._read(calls.call, call_id)
+
+    async def call_by_key(self, account_id: str, idempotency_key: str) -> Call | None:
+        return await self._read(calls.call_by_key, account_id, idempotency_key)
+
+    async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
+        return await self._read(calls.record, call_id, after)
+
+    async def apply(self, call_id: str, *events: Event) -> Call:
+        return await self._write(calls.apply, call_id, *events)
+
+    async def calls(
+        self,
+        account_id: str,
+        wanted: CallFilter,
+        *,
+        agent_ids: frozenset[str],
+        limit: int,
+        after: Position | None = None,
+    ) -> Sequence[Call]:
+        return await self._read(calls.calls, account_id, wanted, agent_ids=agent_ids, limit=limit, after=after)
+
+    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
+        return await self._read(calls.live, owner)
+
+    async def beat(self, owner: str) -> None:
+        await self._write(calls.beat, owner)
+
+    async def beats(self) -> Mapping[str, int]:
+        return await self._read(calls.beats)
+
+    async def forget_owner(self, owner: str) -> None:
+        await self._write(calls.forget_owner, owner)
+
+
+async def _run(
+    where: Lane | None, job: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    if where is None:
+        raise Unavailable("The store is not open.")
+
+    def made_storable(connection: Connection) -> T:
+        given: Any = [storable(value) for value in args]
+        named: Any = {name: storable(value) for name, value in kwargs.items()}
+        return job(connection, *given, **named)
+
+    return await where.run(made_storable)
