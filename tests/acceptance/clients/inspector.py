@@ -19,18 +19,9 @@ ENDPOINT, KEY, MODE, NODE = sys.argv[1:5]
 
 
 def inspector(*options: str, key: str | None = KEY) -> subprocess.CompletedProcess[str]:
-    command = [
-        NODE,
-        str(INSPECTOR),
-        "--cli",
-        ENDPOINT,
-        "--transport",
-        "http",
-        "--protocol-era",
-        MODE,
-        "--format",
-        "json",
-    ]
+    # Without --stored-auth-only it answers a 401 with a login of its own and drops the server's words.
+    command = [NODE, str(INSPECTOR), "--cli", ENDPOINT, "--transport", "http", "--stored-auth-only"]
+    command += ["--protocol-era", MODE, "--format", "json"]
     if key is not None:
         command += ["--header", f"Authorization: Bearer {key}"]
     with tempfile.TemporaryDirectory() as home:  # its stored logins and catalog are nobody's business
