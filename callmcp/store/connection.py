@@ -50,6 +50,7 @@ def engine_for(url: str) -> Engine:
         return create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             poolclass=NullPool,
+            pool_reset_on_return=None,
             connect_args={"connect_timeout": 5, "application_name": "callmcp"},
         )
     raise BadConfiguration(f"There is no database for {parsed.drivername!r} URLs: it must be {_FORMS}.")
@@ -62,6 +63,7 @@ def _sqlite(url: URL) -> Engine:
     return create_engine(
         url,
         poolclass=NullPool,
+        pool_reset_on_return=None,
         paramstyle="named",
         connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "cached_statements": 256},
     )

@@ -112,15 +112,13 @@ class Lane:
         rested_since = 0.0
         while asks := self._take():
             try:
-                if connection is not None and time.monotonic() - rested_since > _TRUSTED_SECONDS:
-                    connection = connection if connection.answers() else None
-                connection = connection or Connection(self._engine)
+                rested = time.monotonic() - rested_since > _TRUSTED_SECONDS
+                if connection is None or connection.is_lost or (rested and not connection.answers()):
+                    connection = Connection(self._engine)
                 self._way(connection, asks)
             except Exception as error:
                 for ask in asks:
                     ask.error = error
-            if connection is not None and connection.is_lost:
-                connection = None
             rested_since = time.monotonic()
             self._tell(asks)
         if connection is not None:

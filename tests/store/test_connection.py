@@ -1,18 +1,16 @@
-"""URLs, the plans of queries, and what a database's troubles look like from outside."""
+"""URLs, and what a database's troubles look like from outside."""
 
 import asyncio
-import itertools
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from callmcp.calls.model import CallFilter, CallStatus, Position
 from callmcp.errors import BadConfiguration, Unavailable
 from callmcp.store.connection import engine_for
 from callmcp.store.sql import SqlStore
 from tests import postgres
-from tests.contracts.values import NOON, a_call
+from tests.contracts.values import a_call
 
 pytestmark = pytest.mark.anyio
 
@@ -120,28 +118,3 @@ async def test_a_restarted_postgresql_is_found_again() -> None:
             await until_it_works()
             assert set(await store.beats()) == {"host:1"}
         await store.close()
-
-
-async def test_no_list_walks_through_more_than_its_page(file: Path) -> None:
-    """SQLite's own account of each query: always by an index that holds the order too, never a scan or a sort."""
-    traced: list[str] = []
-    store = SqlStore(f"sqlite:///{file}")
-    await store.open()
-    reader = sqlite3.connect(file)
-    from callmcp.store import calls as statements  # noqa: PLC0415
-
-    narrowings = ({"status"}, {"agent_id"}, {"to"}, {"since"}, {"until"}, {"after_created_at", "after_id"})
-    for count in range(len(narrowings) + 1):
-        for chosen in itertools.combinations(narrowings, count):
-            names = frozenset({"account_id", "limit"}.union(*chosen))
-            sql = str(statements._calls_with(names).compile(dialect=engine_for(f"sqlite:///{file}").dialect))
-            parameters = dict.fromkeys([*names, "param_1"], 1) | {"limit": 20}
-            plan = [row[3] for row in reader.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)]
-            traced.append(sql)
-            (only,) = plan
-            assert only.startswith("SEARCH calls USING INDEX ix_calls_"), (names, plan)
-            if "to" in names:
-                assert "ix_calls_to" in only, (names, plan)
-    reader.close()
-    assert len(traced) == 64
-    await store.close()
