@@ -4,22 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from callmcp.store import schema
-from callmcp.store.connection import engine_for
 from callmcp.store.sql import SqlStore
 from tests import postgres
+from tests.contracts.conftest import anyio_backend, migrated_file
 
-
-@pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("migrated") / "callmcp.db"
-    schema.upgrade(engine_for(f"sqlite:///{file}"))
-    return file
+__all__ = ["anyio_backend", "migrated_file"]
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ async def writers(file: Path) -> AsyncIterator[Lane]:
 
 
 @contextlib.contextmanager
-def held_up(file: Path) -> AsyncIterator[None]:  # type: ignore[misc]
+def held_up(file: Path) -> Iterator[None]:
     """Keeps the writer waiting, so that all that is asked meanwhile shares the next commit."""
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -74,7 +75,7 @@ async def test_what_a_failing_write_had_done_is_taken_back_and_the_rest_is_kept(
 
     async with writers(file) as writing:
         with held_up(file):
-            asked = [writing.run(half_done), writing.run(lambda connection: add(connection, other))]
+            asked = [writing.run(half_done), writing.run(partial(add, call=other))]
             waiting = asyncio.gather(*asked, return_exceptions=True)
             await asyncio.sleep(0)
         failed, kept = await waiting
@@ -91,7 +92,7 @@ async def test_an_error_of_ours_in_a_write_reaches_its_caller_and_the_writer_goe
     async with writers(file) as writing:
         with pytest.raises(ZeroDivisionError):
             await writing.run(broken)
-        assert await writing.run(lambda connection: add(connection, call)) == call
+        assert await writing.run(partial(add, call=call)) == call
 
 
 async def test_when_the_commit_fails_nobody_is_told_of_success_and_nothing_is_kept(file: Path) -> None:
@@ -102,13 +103,13 @@ async def test_when_the_commit_fails_nobody_is_told_of_success_and_nothing_is_ke
 
     async with writers(file) as writing:
         with held_up(file):
-            asked = [writing.run(orphan), writing.run(lambda connection: add(connection, a_call()))]
+            asked = [writing.run(orphan), writing.run(partial(add, call=a_call()))]
             waiting = asyncio.gather(*asked, return_exceptions=True)
             await asyncio.sleep(0)
         assert [type(result) for result in await waiting] == [Unavailable, Unavailable]
         assert ids(file) == []
         later = a_call()
-        assert await writing.run(lambda connection: add(connection, later)) == later
+        assert await writing.run(partial(add, call=later)) == later
     assert ids(file) == [later.id]
 
 
@@ -117,22 +118,20 @@ async def test_a_disk_that_is_full_is_unavailable_and_the_store_works_again_when
 ) -> None:
     small = await store.add(a_call())
 
+    big = replace(a_call(), context="x" * 8000)
+
+    def allow(connection: Connection, *, pages: int) -> None:
+        connection.run(text(f"PRAGMA max_page_count = {pages}"), {})
+
     async with writers(file) as writing:
-        await writing.run(_with_room_for(pages=1))
-        big = replace(a_call(), context="x" * 8000)
-        results = await asyncio.gather(
-            *(writing.run(lambda connection, n=n: add(connection, replace(big, id=f"call_{n}"))) for n in range(50)),
-            return_exceptions=True,
-        )
+        await writing.run(partial(allow, pages=1))
+        asked = [writing.run(partial(add, call=replace(big, id=f"call_{number}"))) for number in range(50)]
+        results = await asyncio.gather(*asked, return_exceptions=True)
         assert {type(result) for result in results} == {Unavailable}
         assert ids(file) == [small.id]
-        await writing.run(_with_room_for(pages=2**30))
-        assert await writing.run(lambda connection: add(connection, big)) == big
+        await writing.run(partial(allow, pages=2**30))
+        assert await writing.run(partial(add, call=big)) == big
     assert await store.call(big.id) == big
-
-
-def _with_room_for(*, pages: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    return lambda connection: connection.run(text(f"PRAGMA max_page_count = {pages}"), {})
 
 
 def ids(file: Path) -> list[str]:

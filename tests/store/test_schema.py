@@ -27,7 +27,8 @@ DESCRIPTIONS = {
           FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'alembic%'
         UNION ALL
         SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
-          FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text NOT LIKE 'alembic%'
+          FROM pg_constraint
+         WHERE connamespace = 'public'::regnamespace AND conrelid::regclass::text NOT LIKE 'alembic%'
     """,
 }
 

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import Table
 
 from callmcp.agents.model import Agent
-from callmcp.calls.model import Call, Turn
+from callmcp.calls.model import Call, Speaker, Turn
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store import tables
 from tests.contracts.values import NOON, a_call, a_key, an_account, an_agent
 
-TURN = tables.Turn(index=0, at=NOON, speaker=tables.Speaker.AGENT, text="Hello.")
+TURN = Turn(index=0, at=NOON, speaker=Speaker.AGENT, text="Hello.")
 
 BORDERS: list[tuple[type[Any], Table, dict[str, Any], Callable[[Any], Any], object]] = [
     (Account, tables.ACCOUNTS, tables.account_columns(account := an_account()), tables.account_value, account),
