@@ -2,6 +2,9 @@
 
 Migrations are alembic's, in `migrations/`. Opening a current database compares one row with a constant, because
 importing alembic takes longer than all the rest of a start.
+
+A change of the schema is a change in `tables.py`, a file in `migrations/versions/` that brings a database there, and
+its revision as HEAD. A test compares what the two make on both databases.
 """
 
 import time
@@ -20,8 +23,11 @@ _LOCK = 0x63616C6C6D6370  # "callmcp": the advisory lock that one migrating proc
 
 def ready(engine: Engine) -> None:
     """Raises Unavailable when the database cannot be reached or its schema is not of this version."""
-    with told_as_ours(engine.dialect), engine.connect() as connection:
-        found = _revision(connection)
+    found = None
+    file = sqlite_file(engine)
+    if file is None or file.exists():
+        with told_as_ours(engine.dialect), engine.connect() as connection:
+            found = _revision(connection)
     if found != HEAD:
         raise Unavailable(f"The database's schema is {found or 'not there'}, not {HEAD}: run `callmcp db upgrade`.")
 

@@ -43,6 +43,7 @@ def test_migrating_gives_the_schema_that_the_rows_declare(empty_url: str, tmp_pa
     migrated = engine_for(empty_url)
     schema.upgrade(migrated)
     if migrated.dialect.name == "sqlite":
+        (tmp_path / "declared.db").touch()
         declared = engine_for(f"sqlite:///{tmp_path}/declared.db")
         SQLModel.metadata.create_all(declared)
         assert described(migrated) == described(declared)
@@ -61,10 +62,10 @@ def test_the_newest_migration_is_the_one_the_code_expects() -> None:
 
 
 def test_a_database_is_ready_after_its_upgrade_and_not_before(empty_url: str, tmp_path: Path) -> None:
-    (tmp_path / "new").mkdir()
     engine = engine_for(empty_url)
     with pytest.raises(Unavailable, match="callmcp db upgrade"):
         schema.ready(engine)
+    assert list(tmp_path.iterdir()) == []
     schema.upgrade(engine)
     schema.ready(engine)
     schema.upgrade(engine)
