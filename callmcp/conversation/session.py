@@ -246,7 +246,7 @@ class Session:
         if self.phase is Phase.LISTENING:
             self._break_silence()
         elif self.phase is Phase.THINKING:
-            self._say(self._manners.filler, last=False)
+            self._say(f"{self._manners.filler} ", last=False)
             self._wait_for(self._manners.thinking)
         elif self.phase is Phase.SPEAKING and not self._line_complete:
             self._answer_failed(AnswerFailed(self._answer))
