@@ -22,7 +22,6 @@ from callmcp.conversation.events import (
     AskModel,
     Digit,
     EndCall,
-    EndTheCall,
     Event,
     Finish,
     Heard,
@@ -221,7 +220,7 @@ class Session:
             case NoteOptOut():
                 self._note_opt_out()
                 self._leaving = Leaving(firm=True)
-            case EndTheCall():
+            case _:  # EndTheCall
                 self._leaving = self._leaving or Leaving(firm=False)
 
     def _answer_over(self, event: AnswerOver) -> None:
@@ -252,7 +251,7 @@ class Session:
             self._answer_failed(AnswerFailed(self._answer))
         elif self.phase is Phase.SPEAKING and self._leaving is not None:
             self._end(self._leaving.reason)
-        elif self.phase is Phase.ENDING:
+        else:  # it was to close
             self._closed(LineClosed())
 
     def _time_up(self, _: TimeUp) -> None:

@@ -7,13 +7,22 @@ from dataclasses import dataclass, replace
 import pytest
 
 from callmcp.calls.events import Answered, Event
-from callmcp.calls.model import Call, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
-from callmcp.conversation.events import EndTheCall, LineEvent, LineOpened, Piece
+from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
+from callmcp.conversation.events import EndTheCall, LineEvent, LineOpened, Piece, PressKeys
 from callmcp.conversation.ports import Line
 from callmcp.conversation.prompt import Brief, opening
 from callmcp.conversation.run import JUDGING_SECONDS, talk
 from callmcp.conversation.session import Manners
-from callmcp.telephony.simulator.callee import HangsUp, Listens, OffersMenu, Presses, Says, StaysSilent, Step
+from callmcp.telephony.simulator.callee import (
+    HangsUp,
+    IsTakenFor,
+    Listens,
+    OffersMenu,
+    Presses,
+    Says,
+    StaysSilent,
+    Step,
+)
 from callmcp.telephony.simulator.line import SimulatedLine
 from tests import world as worlds
 from tests.world import World
@@ -179,6 +188,16 @@ async def test_an_outcome_that_cannot_be_judged_is_unknown(world: World, judgeme
     assert (call.ended_at - call.answered_at).total_seconds() < JUDGING_SECONDS  # when the line closed, not when judged
 
 
+async def test_a_machine_is_not_asked_what_came_of_the_call(world: World) -> None:
+    model = Model(world)
+
+    call, _ = await hold(world, Says("Leave a message."), IsTakenFor(AnsweredBy.MACHINE), StaysSilent(), model=model)
+
+    assert (call.end_reason, model.judged_with) == (EndReason.MACHINE, None)
+    assert call.outcome is not None
+    assert call.outcome.goal_met is GoalMet.NO
+
+
 async def test_a_talk_in_which_nobody_spoke_met_no_goal_whatever_the_model_thinks(world: World) -> None:
     call, turns = await hold(world, StaysSilent())
 
@@ -244,6 +263,14 @@ async def test_a_talk_that_is_cancelled_leaves_nothing_running(world: World) -> 
     await asyncio.gather(acting, talking, return_exceptions=True)
 
     assert asyncio.all_tasks() == before
+
+
+async def test_a_menu_that_gets_its_key_goes_on(world: World) -> None:
+    model = Model(world, words=["One moment.", PressKeys("w7")])
+
+    _, turns = await hold(world, OffersMenu("Press 7.", keys="7"), Says("Seven here."), HangsUp(), model=model)
+
+    assert words(turns)[1:] == ["Press 7.", "One moment.", "[pressed w7]", "Seven here."]
 
 
 async def test_a_menu_gives_up_after_three_times(world: World) -> None:
