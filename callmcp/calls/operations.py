@@ -83,7 +83,7 @@ class Calls:
         intent = self._intent(principal, request, agent)
         stored = await self._store.add(intent)
         if stored.id != intent.id:  # the same key, from another request in this very moment
-            return _replay(stored, request)
+            return _replay(principal, stored, request)
         # A client that goes away must not leave the carrier's answer unheard.
         return Placed(call=await asyncio.shield(self._dial(stored, agent)), replayed=False)
 
@@ -91,11 +91,7 @@ class Calls:
         if request.idempotency_key is None:
             return None
         stored = await self._store.call_by_key(principal.account_id, request.idempotency_key)
-        if stored is None:
-            return None
-        if not principal.sees(stored.agent_id):
-            raise Conflict("This idempotency key is taken by a call that this key may not see.", code=KEY_REUSED)
-        return _replay(stored, request)
+        return None if stored is None else _replay(principal, stored, request)
 
     def _intent(self, principal: Principal, request: CallRequest, agent: Agent) -> Call:
         now = self._clock.now()
@@ -167,10 +163,13 @@ class Calls:
         return await self._store.record(call.id) or (call, ())
 
     async def wait(self, principal: Principal, call_id: str, *, seconds: float) -> None:
-        """Returns when the call has ended or become `unknown`, at the latest after `seconds`. Raises NotFound."""
+        """Returns when the call has ended or become `unknown`, at the latest after `seconds`. Raises NotFound.
+
+        For a call that is `unknown` already it waits for its end: whoever waits was told so and came back.
+        """
         principal.require(Scope.CALLS_READ)
-        await self._seen(principal, call_id)
-        await self._wait(call_id, seconds=seconds, until_unknown=True)
+        call = await self._seen(principal, call_id)
+        await self._wait(call_id, seconds=seconds, until_unknown=call.status is not CallStatus.UNKNOWN)
 
     async def list(
         self, principal: Principal, wanted: CallFilter, *, limit: int = 20, after: Position | None = None
@@ -226,7 +225,9 @@ def fingerprint(request: CallRequest) -> str:
     return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
 
 
-def _replay(stored: Call, request: CallRequest) -> Placed:
+def _replay(principal: Principal, stored: Call, request: CallRequest) -> Placed:
+    if not principal.sees(stored.agent_id):
+        raise Conflict("This idempotency key is taken by a call that this key may not see.", code=KEY_REUSED)
     if stored.fingerprint != fingerprint(request):
         raise Conflict(
             f"The idempotency key {request.idempotency_key!r} belongs to the call {stored.id}, which was placed with "

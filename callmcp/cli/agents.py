@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import click
 
@@ -106,7 +106,7 @@ def _fields(path: Path | None, options: dict[str, Any]) -> AgentFields:
     fields |= {field: value for field, value in options.items() if value is not None}
     if fields.get("from_number") == "":
         fields["from_number"] = None
-    return AgentFields(**fields)  # type: ignore[typeddict-item]  # each field's name and type has been checked
+    return cast("AgentFields", fields)  # each field's name and type has been checked, here or by click
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -20,14 +20,16 @@ SQLITE = "sqlite:///"
 
 
 class Failed(click.ClickException):
-    """A foreseeable fault: one line on stderr that says what to do, exit status 1, or 2 for wrong arguments."""
-
-    def __init__(self, error: CallMcpError) -> None:
-        super().__init__(error.message)
-        self.exit_code: int = 2 if isinstance(error, InvalidArguments) else 1
+    """A foreseeable fault: one line on stderr that says what to do, and exit status 1."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"callmcp: {self.message}", file=file, err=file is None)
+        click.echo(f"callmcp: {' '.join(self.message.split())}", file=file, err=file is None)
+
+
+class Misused(Failed):
+    """The same for arguments that are not as they must be."""
+
+    exit_code = 2
 
 
 class Command(click.Command):
@@ -41,8 +43,10 @@ class Command(click.Command):
         try:
             result = super().invoke(ctx)
             return asyncio.run(result) if inspect.iscoroutine(result) else result
+        except InvalidArguments as error:
+            raise Misused(error.message) from error
         except CallMcpError as error:
-            raise Failed(error) from error
+            raise Failed(error.message) from error
 
 
 class Group(click.Group):

@@ -11,7 +11,7 @@ from callmcp.cli.command import Group, must_exist, settings
 from callmcp.cli.printing import say
 
 if TYPE_CHECKING:
-    from callmcp.store import Store
+    from callmcp.store.sql import SqlStore
 
 
 @click.group(cls=Group)
@@ -24,7 +24,7 @@ async def upgrade() -> None:
     """Bring the tables up to date. Serving does so by itself."""
     async with _store(new=True) as store:
         await store.upgrade()
-        click.echo(await store.revision())
+    say("The database is up to date.")
 
 
 @db.command()
@@ -38,19 +38,20 @@ async def backup(file: Path) -> None:
 
 @db.command()
 async def current() -> None:
-    """Print the revision of the tables."""
+    """Say whether the tables are up to date; exit status 1 when they are not."""
     async with _store() as store:
-        click.echo(await store.revision() or "none")
+        await store.ready()
+    say("The database is up to date.")
 
 
 @contextlib.asynccontextmanager
-async def _store(*, new: bool = False) -> AsyncIterator["Store"]:
-    from callmcp.store import open_store  # noqa: PLC0415 - see command.opened
+async def _store(*, new: bool = False) -> AsyncIterator["SqlStore"]:
+    from callmcp.store.sql import SqlStore  # noqa: PLC0415 - see command.opened
 
     chosen = settings()
     if not new:
         must_exist(chosen)
-    store = open_store(chosen.database_url)
+    store = SqlStore(chosen.database_url)
     await store.open()
     try:
         yield store

@@ -43,7 +43,7 @@ class StdioServer:
                     await self._take(line, write, tasks)
 
     async def _take(self, line: bytes, write: Write, tasks: asyncio.TaskGroup) -> None:
-        if len(line) > self._line_limit:
+        if len(line.rstrip(b"\r\n")) > self._line_limit:
             words = f"A message may have at most {self._line_limit} bytes."
             await write(jsonrpc.error(None, Code.INVALID_REQUEST, words))
             return

@@ -56,6 +56,10 @@ class SqlStore:
         """Brings the schema up to date. Raises BadConfiguration when the database is of a later version."""
         await asyncio.to_thread(schema.upgrade, self._engine)
 
+    async def revision(self) -> str | None:
+        """The revision of the database's schema, None when it has none."""
+        return await asyncio.to_thread(schema.revision, self._engine)
+
     async def backup(self, path: Path) -> None:
         """A consistent copy in a new file, while serving. Raises BadConfiguration when that cannot be."""
         await asyncio.to_thread(backup.backup, self._engine, path)

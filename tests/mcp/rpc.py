@@ -31,7 +31,7 @@ class Rpc:
     revision: str = "2025-11-25"
     _ids: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    async def send(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> httpx.Response:
+    async def send(self, method: str, params: dict[str, Any] | None = None, **headers: Any) -> httpx.Response:
         params = dict(params or {})
         sent = {"content-type": "application/json", "mcp-protocol-version": self.revision}
         if self.key is not None:

@@ -162,7 +162,7 @@ async def test_a_key_is_kept_only_as_a_hash_and_a_short_prefix(world: World) -> 
 
 
 async def test_a_call_is_seen_by_its_owner_and_her_colleague_and_by_no_stranger(world: World) -> None:
-    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+15550100111")
+    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+14155550111")
     call_id = placed["call_id"]
     for insider in (world.alice, world.bob):
         assert (await insider.record("get_call", call_id=call_id))["call_id"] == call_id
@@ -179,7 +179,7 @@ async def test_a_call_is_seen_by_its_owner_and_her_colleague_and_by_no_stranger(
 
 
 async def test_a_strangers_call_and_no_call_are_told_in_the_same_words(world: World) -> None:
-    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+15550100111")
+    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+14155550111")
     theirs = await world.carol.call("get_call", call_id=placed["call_id"])
     none = await world.carol.call("get_call", call_id="call_000")
     words = [result["content"][0]["text"].replace(placed["call_id"], "call_000") for result in (theirs, none)]
@@ -194,7 +194,7 @@ async def test_another_accounts_agent_is_not_found(world: World) -> None:
 
 
 async def test_an_idempotency_key_is_each_accounts_own(world: World) -> None:
-    to = "+15550100111"
+    to = "+14155550111"
     alices = await world.alice.record("make_call", agent_id=world.agent_id, to=to, idempotency_key="k")
     carols = await world.carol.record("make_call", agent_id=world.strangers_agent_id, to=to, idempotency_key="k")
     assert alices["call_id"] != carols["call_id"]
@@ -204,7 +204,7 @@ async def test_an_idempotency_key_is_each_accounts_own(world: World) -> None:
 
 
 async def test_a_key_limited_to_some_agents_sees_only_theirs(world: World) -> None:
-    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+15550100111", idempotency_key="k")
+    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+14155550111", idempotency_key="k")
     limited = await key_with(
         world, Scope.CALLS_WRITE, Scope.AGENTS_READ, agent_ids=frozenset({world.strangers_agent_id})
     )
@@ -214,6 +214,6 @@ async def test_a_key_limited_to_some_agents_sees_only_theirs(world: World) -> No
         assert (await limited.call(tool, call_id=placed["call_id"]))["isError"]
     refused = await limited.call("make_call", agent_id=world.agent_id, to="+15551234567")
     assert refused["_meta"]["callmcp/error"]["code"] == "agent_not_found"
-    replay = await limited.call("make_call", agent_id=world.agent_id, to="+15550100111", idempotency_key="k")
+    replay = await limited.call("make_call", agent_id=world.agent_id, to="+14155550111", idempotency_key="k")
     assert replay["isError"]
     assert placed["call_id"] not in replay["content"][0]["text"]

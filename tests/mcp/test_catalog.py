@@ -121,7 +121,7 @@ def test_make_call_begins_with_the_words_that_marketplaces_look_for() -> None:
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=REVISIONS)
 def test_pages_lead_from_the_first_tool_to_the_last(revision: Any) -> None:
     catalog = Catalog(page_size=2)
-    cursor, names = None, []
+    cursor, names, page = None, [], {}
     for _ in range(10):
         encoded = catalog.page("tools/list", revision, cursor)
         assert encoded is not None
