@@ -162,7 +162,7 @@ def test_every_event_in_every_status_moves_the_line_as_laid_down(status: CallSta
 
 
 def test_a_status_is_final_or_live() -> None:
-    assert FINAL | LIVE == set(CallStatus)
+    assert set(CallStatus) == FINAL | LIVE
     assert all(not TRANSITIONS[status] for status in FINAL)
     assert all(status.is_final is (status in FINAL) for status in CallStatus)
 
