@@ -247,7 +247,7 @@ async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None
 
 async def test_ending_while_the_callee_speaks_keeps_what_it_said(world: World) -> None:
     call = await world.place()
-    await world.clock.advance(4.2)
+    await world.clock.advance(4.3)
 
     await world.calls.end(world.owner, call.id)
 
