@@ -120,7 +120,9 @@ def _truthful(call: Call) -> Call:
 def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
     reason, error = _why_ended(call, event)
     outcome = call.outcome or _outcome_without_talk(call, event, status)
-    return {"ended_at": event.at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
+    # Other clocks than the one that dated the beginning may be behind it, and carriers round to whole seconds.
+    ended_at = max(event.at, call.answered_at or call.created_at)
+    return {"ended_at": ended_at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
 
 
 def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outcome | None:
@@ -163,7 +165,8 @@ def _accepted(call: Call, event: Accepted) -> dict[str, Any]:
 def _answered(call: Call, event: Answered) -> dict[str, Any]:
     if call.answered_at is not None or call.status not in {*_BEFORE_ANSWER, CallStatus.COMPLETED}:
         return {}
-    return {"answered_at": min(event.at, call.ended_at or event.at)}
+    answered_at = max(event.at, call.created_at)
+    return {"answered_at": min(answered_at, call.ended_at or answered_at)}
 
 
 def _detected(call: Call, event: Detected) -> dict[str, Any]:
