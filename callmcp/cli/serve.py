@@ -55,6 +55,10 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
             if not self.should_exit:
                 ready()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.services.calls.stop_waiting()
+            await super().shutdown(sockets)
+
     def ready() -> None:
         endpoint = f"{chosen.public_url}/mcp"
         structlog.get_logger().info("serving", endpoint=endpoint)
@@ -66,9 +70,11 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
     logs.configure(chosen)
     # Opened once before it serves, so that a fault of the store or the settings is one line and not uvicorn's trace.
     secret = asyncio.run(_prepared(chosen, with_init=with_init))
+    app = build(chosen)
     server = Server(
         uvicorn.Config(
-            build(chosen),
+            app,
+            http=_http(),
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -82,6 +88,14 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
     server.run(sockets=[listener])
     if not server.started:
         raise Unavailable("The server could not start; the lines above say why.")
+
+
+def _http() -> "type[asyncio.Protocol] | str":
+    try:
+        from callmcp.cli.http import Http  # noqa: PLC0415 - see command.opened
+    except ImportError:  # no httptools, as on Windows: uvicorn then has one protocol to choose
+        return "auto"
+    return Http
 
 
 async def _prepared(chosen: "Settings", *, with_init: bool) -> str | None:
