@@ -54,13 +54,7 @@ def parse(body: bytes) -> Any:  # noqa: ANN401 - JSON is any value
     beyond a double's range, a key twice in one object, nesting deeper than 64.
     """
     try:
-        value = json.loads(
-            body.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_constant=_no_constant,
-            parse_float=_float,
-            parse_int=_int,
-        )
+        value = _STRICT.decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
@@ -146,6 +140,9 @@ def _int(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number may have at most {MAX_DIGITS} digits")
     return int(digits)
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_float, parse_int=_int)
 
 
 def _deeper_than(value: object, levels: int) -> bool:
