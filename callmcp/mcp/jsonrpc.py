@@ -51,7 +51,7 @@ def parse(body: bytes) -> Any:  # noqa: ANN401 - JSON is any value
     in one object, nesting deeper than 64.
     """
     try:
-        value = json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        value = _STRICT.decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
@@ -125,6 +125,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
 
 
 def _deeper_than(value: object, levels: int) -> bool:
