@@ -151,7 +151,7 @@ class MemoryStore:
         limit: int,
         after: Position | None = None,
     ) -> Sequence[Call]:
-        account_id, wanted = storable(account_id), storable(wanted)
+        account_id, wanted, agent_ids = storable(account_id), storable(wanted), storable(agent_ids)
         found = [
             call
             for call in self._calls.values()
