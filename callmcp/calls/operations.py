@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
-from callmcp.calls.events import Accepted, DialFailed, EndRequested, Event, FellSilent
+from callmcp.calls.events import Accepted, Answered, DialFailed, Dialled, EndRequested, Event, FellSilent, Ringing
 from callmcp.calls.model import (
     Call,
     CallError,
@@ -116,6 +116,7 @@ class Calls:
             idempotency_key=request.idempotency_key,
             fingerprint=fingerprint(request),
             carrier=self._telephony.name,
+            token=secrets.token_urlsafe(18),
             owner=self._owner if self._telephony.carries else None,
             created_at=now,
             heard_from_at=now,
@@ -154,9 +155,20 @@ class Calls:
     async def observe(self, call_id: str, *events: Event) -> Call:
         """Takes in what happened to a call. Raises NotFound."""
         call = await self._store.apply(call_id, *events)
+        if self._is_unwanted(call, events):
+            await self._telephony.end(call)
         for waiter in self._waiters.get(call_id, ()):
             waiter.set()
         return call
+
+    def _is_unwanted(self, call: Call, events: Sequence[Event]) -> bool:
+        """Whether the carrier has just shown that it carries a call that nobody wants any more: one that was given up,
+        or that was to end before the carrier had named it."""
+        if self._telephony.carries or call.carrier_id is None or not any(isinstance(e, _BEGINNINGS) for e in events):
+            return False
+        if call.status.is_final:
+            return call.end_reason is EndReason.CARRIER_SILENT
+        return call.end_requested_at is not None
 
     async def get(self, principal: Principal, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]]:
         """The call and its turns with an index above `after`. Raises NotFound."""
@@ -232,6 +244,7 @@ class Calls:
                 del self._waiters[call_id]
 
 
+_BEGINNINGS = (Accepted, Dialled, Ringing, Answered)
 KEY_REUSED = "idempotency_key_reused"
 
 

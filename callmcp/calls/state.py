@@ -15,6 +15,7 @@ from typing import Any
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Asked,
     Canceled,
     Detected,
     DialFailed,
@@ -26,11 +27,13 @@ from callmcp.calls.events import (
     GivenUp,
     HungUp,
     Judged,
+    Leaving,
     NotAnswered,
     OptedOut,
     OwnerLost,
     Ringing,
     TurnSpoken,
+    Unreported,
 )
 from callmcp.calls.model import FINAL, AnsweredBy, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
 
@@ -82,13 +85,18 @@ TRANSITIONS: Mapping[CallStatus, Mapping[type[Event], CallStatus]] = {
     **{final: {} for final in FINAL},
 }
 
-_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken)
+_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
 _NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 SILENT = CallError(
     code="carrier_silent",
     message="The carrier took the call and never said what became of it. Nobody may have been reached, or somebody "
     "may have: do not assume either.",
+)
+UNREPORTED = CallError(
+    code="carrier_does_not_report",
+    message="The carrier took the call but its reports do not reach this server; what became of it had to be asked "
+    "for, and times are as exact as the asking. Whoever runs the server should check its public URL: callmcp doctor.",
 )
 LOST = CallError(
     code="server_lost",
@@ -149,6 +157,8 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
     match event:
+        case HungUp(reason=None, error=error) if call.end_reason is not None:
+            return call.end_reason, error
         case HungUp(reason=None, error=error):
             by_us = call.end_requested_at is not None
             return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), error
@@ -195,6 +205,16 @@ def _end_requested(call: Call, event: EndRequested) -> dict[str, Any]:
     return {} if call.status.is_final else {"end_requested_at": call.end_requested_at or event.at}
 
 
+def _leaving(call: Call, event: Leaving) -> dict[str, Any]:
+    if call.status.is_final or call.end_reason is not None:
+        return {}
+    return {"end_reason": event.reason, "error": event.error or call.error}
+
+
+def _unreported(call: Call, _: Unreported) -> dict[str, Any]:
+    return {} if call.status.is_final else {"error": call.error or UNREPORTED}
+
+
 def _judged(call: Call, event: Judged) -> dict[str, Any]:
     undecided = call.outcome is None or call.outcome.goal_met is GoalMet.UNKNOWN
     return {"outcome": event.outcome} if undecided else {}
@@ -210,4 +230,6 @@ _FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
     OptedOut: _opted_out,
     EndRequested: _end_requested,
     Judged: _judged,
+    Leaving: _leaving,
+    Unreported: _unreported,
 }

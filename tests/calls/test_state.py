@@ -62,6 +62,7 @@ QUEUED = Call(
     idempotency_key=None,
     fingerprint="",
     carrier="simulator",
+    token="token",
     created_at=START,
     heard_from_at=START,
 )
