@@ -85,6 +85,14 @@ TRANSITIONS: Mapping[CallStatus, Mapping[type[Event], CallStatus]] = {
     **{final: {} for final in FINAL},
 }
 
+# What may follow `unknown` when somebody had answered before: it does not ring again, and is not found busy.
+_UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
+    **TRANSITIONS[CallStatus.IN_PROGRESS],
+    Answered: CallStatus.IN_PROGRESS,
+    FellSilent: CallStatus.UNKNOWN,
+    GivenUp: CallStatus.FAILED,
+}
+
 _SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
 _NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
@@ -108,7 +116,8 @@ def apply(call: Call, event: Event) -> Call:
     """The call after `event`. The very same object when the event has nothing new to say."""
     if _speaks_from_the_grave(call, event):
         return call
-    status = TRANSITIONS[call.status].get(type(event))
+    lost_after_answer = call.status is CallStatus.UNKNOWN and call.answered_at is not None
+    status = (_UNKNOWN_AFTER_ANSWER if lost_after_answer else TRANSITIONS[call.status]).get(type(event))
     facts: dict[str, Any] = dict(_FACTS[type(event)](call, event)) if type(event) in _FACTS else {}
     if status is not None:
         facts["status"] = status

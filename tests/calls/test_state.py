@@ -188,6 +188,18 @@ def test_what_the_talk_ended_for_is_the_reason_once_the_carrier_says_that_the_li
     )
 
 
+@pytest.mark.parametrize("late", [Accepted(at=LATER, carrier_id="CA1"), Dialled(at=LATER), Ringing(at=LATER)])
+def test_a_call_that_was_answered_and_fell_silent_does_not_ring_again(late: Event) -> None:
+    lost = apply(called(S.IN_PROGRESS), FellSilent(at=at(9)))
+    assert apply(lost, late).status is S.UNKNOWN
+    assert apply(lost, FoundBusy(at=LATER)).status is S.UNKNOWN
+    assert apply(lost, Answered(at=LATER)).status is S.IN_PROGRESS
+    assert apply(lost, HungUp(at=LATER)).status is S.COMPLETED
+    assert apply(lost, GivenUp(at=LATER)).outcome == Outcome(
+        goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached."
+    )
+
+
 def test_a_carrier_that_does_not_report_is_noted_and_does_not_hide_what_went_wrong() -> None:
     noted = apply(QUEUED, Unreported(at=LATER))
     assert noted.error is not None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from callmcp.calls.model import Call
 
 PREFIX = "/twilio"
-# How often and how long Twilio tries. A fragment is never sent (twilio.com/docs/usage/webhooks, "connection overrides").
+# How often and how long Twilio tries; a fragment is never sent (twilio.com/docs/usage/webhooks, connection overrides).
 RETRIES = "#rc=3&rp=ct,rt,5xx&ct=2000&rt=4000"
 
 
