@@ -226,6 +226,14 @@ async def test_a_call_can_be_ended_at_any_moment_and_twice(world: World) -> None
         assert again == ended
 
 
+async def test_a_call_that_is_over_can_be_ended_without_harm(world: World) -> None:
+    call, _, _ = await world.until_over(await world.place("+14155550101"))
+
+    await world.simulator.end(call)
+
+    assert (await world.record(call))[0] == call
+
+
 async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None:
     call = await world.place()
     await world.clock.advance(3.2)
@@ -239,7 +247,7 @@ async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None
 
 async def test_ending_while_the_callee_speaks_keeps_what_it_said(world: World) -> None:
     call = await world.place()
-    await world.clock.advance(4.2)
+    await world.clock.advance(4.3)
 
     await world.calls.end(world.owner, call.id)
 
