@@ -91,6 +91,7 @@ class Simulator:
             log.warning("simulator_closed_late", calls=len(lost))  # the sweep of another process settles them
 
     async def _carry(self, live: "_SimulatedCall") -> None:
+        structlog.contextvars.bind_contextvars(call_id=live.call.id)  # in this task's own context, and its tasks'
         try:
             await live.run()
         except Exception:  # a call whose carrier died has an end like any other
