@@ -83,12 +83,12 @@ class Sweep:
         passed = min(now - self._last_look, self._patience.owner / LOOKS)
         self._last_look = now
         silences = {}
+        silent = []
         for owner, count in beats.items():
             seen, silence = self._silences.get(owner, (None, 0.0))
-            silences[owner] = (count, silence + passed if seen == count else 0.0)
+            still = seen == count
+            silences[owner] = (count, silence + passed if still else 0.0)
+            if still and owner != self._owner and silence + passed >= self._patience.owner:
+                silent.append(owner)
         self._silences = silences
-        return [
-            owner
-            for owner, (_, silence) in silences.items()
-            if owner != self._owner and silence >= self._patience.owner
-        ]
+        return silent
