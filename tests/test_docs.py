@@ -285,6 +285,20 @@ def test_every_file_that_the_architecture_names_is_there() -> None:
             assert (ROOT / span).exists(), span
 
 
+def test_the_architecture_has_a_place_for_every_module() -> None:
+    named = {span for span in code_spans(ARCHITECTURE) if span.startswith("callmcp/")}
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "callmcp").rglob("*.py")}
+
+    homeless = {
+        module
+        for module in modules - named
+        if not module.endswith(("__init__.py", "__main__.py"))
+        and not any(folder.endswith("/") and module.startswith(folder) for folder in named)
+    }
+
+    assert homeless == set()
+
+
 def test_the_layers_are_those_that_are_enforced() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
