@@ -13,5 +13,8 @@ class PhoneNumbersPlan:
         except phonenumbers.NumberParseException:
             return False
         national = phonenumbers.national_significant_number(parsed)
-        regions = phonenumbers.region_codes_for_country_code(parsed.country_code or 0)
-        return any(phonenumbers.connects_to_emergency_number(national, region) for region in regions)
+        # A number that no region has, such as +1 911 555 1234, is judged as the country's main region would dial it.
+        region = phonenumbers.region_code_for_number(parsed) or phonenumbers.region_code_for_country_code(
+            parsed.country_code or 0
+        )
+        return phonenumbers.connects_to_emergency_number(national, region)

@@ -8,13 +8,13 @@ from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
 from callmcp.calls.model import Call, CallRequest, CallStatus, PhoneNumber, Turn
 from callmcp.calls.operations import Calls
-from callmcp.calls.ports import Telephony
 from callmcp.clock import TestClock
 from callmcp.conversation.ports import LanguageModel
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys
 from callmcp.llm.scripted import ScriptedModel
 from callmcp.numbering import PhoneNumbersPlan
+from callmcp.store import Store
 from callmcp.store.memory import MemoryStore
 from callmcp.telephony.simulator.client import Simulator
 
@@ -28,7 +28,7 @@ class World:
     """`owner` and `colleague` are keys of one account, `narrow` is one that is limited to another agent of it."""
 
     clock: TestClock
-    store: MemoryStore
+    store: Store
     agents: Agents
     calls: Calls
     simulator: Simulator
@@ -37,6 +37,10 @@ class World:
     colleague: Principal
     narrow: Principal
     stranger: Principal
+
+    def another_process(self, name: str = "process-2") -> "Process":
+        simulator = Simulator(clock=self.clock, model=ScriptedModel(), caller_id=CALLER_ID)
+        return Process(calls=_calls(self.store, self.agents, simulator, self.clock, owner=name), simulator=simulator)
 
     async def place(self, to: str = "+14155550100", **fields: str | int) -> Call:
         request = CallRequest(
@@ -67,30 +71,43 @@ class World:
             await self.clock.advance(0.1)
 
 
-async def build(*, model: LanguageModel | None = None, telephony: Telephony | None = None) -> World:
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """Another process on the same store."""
+
+    calls: Calls
+    simulator: Simulator
+
+
+def _calls(store: Store, agents: Agents, simulator: Simulator, clock: TestClock, *, owner: str) -> Calls:
+    return Calls(
+        store=store,
+        agents=agents,
+        telephony=simulator,
+        numbers=PhoneNumbersPlan(),
+        clock=clock,
+        owner=owner,
+        poll=0.01,
+    )
+
+
+async def build(
+    *, model: LanguageModel | None = None, carrier: type[Simulator] = Simulator, store: Store | None = None
+) -> World:
     clock = TestClock()
-    store = MemoryStore()
+    store = store or MemoryStore()
     keys = Keys(store, clock)
     account, other = await keys.default_account(), await keys.create_account("other")
     agents = Agents(store, clock)
     everything = frozenset({Scope.ADMIN})
     owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
-    simulator = Simulator(clock=clock, model=model or ScriptedModel(), caller_id=CALLER_ID)
-    calls = Calls(
-        store=store,
-        agents=agents,
-        telephony=telephony or simulator,
-        numbers=PhoneNumbersPlan(),
-        clock=clock,
-        owner="process-1",
-        poll=0.01,
-    )
+    simulator = carrier(clock=clock, model=model or ScriptedModel(), caller_id=CALLER_ID)
     second = await agents.create(owner, name="Bob", greeting="Hello, this is Bob.")
     return World(
         clock=clock,
         store=store,
         agents=agents,
-        calls=calls,
+        calls=_calls(store, agents, simulator, clock, owner="process-1"),
         simulator=simulator,
         agent=await agents.create(owner, name="Ada", greeting=GREETING),
         owner=owner,

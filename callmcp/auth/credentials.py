@@ -3,6 +3,7 @@
 Asked only where a principal is needed: a credential that is wrong must not break discovery, which is for everybody.
 """
 
+import re
 from collections.abc import Sequence
 
 from callmcp.errors import Forbidden, Unauthenticated
@@ -14,7 +15,7 @@ WHERE_KEYS_COME_FROM = (
     "calls:write --scope agents:read'; send it as the header 'Authorization: Bearer cmcp_...' or 'X-API-Key: cmcp_...'."
 )
 USUAL_SCOPES = (Scope.AGENTS_READ, Scope.CALLS_READ, Scope.CALLS_WRITE)
-_SECRET = range(0x21, 0x7F)  # visible ASCII: what a header value can carry unharmed
+_SECRET = re.compile(rb"[\x21-\x7e]+")  # visible ASCII: what a header value can carry unharmed
 
 
 class Credentials:
@@ -43,7 +44,7 @@ def _secret(name: bytes, value: bytes) -> str:
         if scheme.lower() != b"bearer":
             raise Unauthenticated(f"Authorization must be a Bearer key. {WHERE_KEYS_COME_FROM}", presented=True)
     text = text.strip()
-    if not text or any(byte not in _SECRET for byte in text):
+    if not _SECRET.fullmatch(text):
         raise Unauthenticated(f"The credential is not an API key. {WHERE_KEYS_COME_FROM}", presented=True)
     return text.decode("ascii")
 

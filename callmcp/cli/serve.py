@@ -59,6 +59,7 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
     gc.enable()
     config = uvicorn.Config(
         app,
+        http=_http(),
         lifespan="off",  # entered below: a fault of the store is then an exception like any other
         log_config=None,
         access_log=False,
@@ -72,7 +73,11 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
     async def run() -> None:
         async with app.router.lifespan_context(app):
             key = await first_key(app.state.services) if with_init else None
-            server = _server(config, ready=lambda: _tell(chosen, key=key, with_init=with_init))
+            server = _server(
+                config,
+                ready=lambda: _tell(chosen, key=key, with_init=with_init),
+                stopping=app.state.services.calls.stop_waiting,
+            )
             # uvicorn puts its own handlers in place of these while it serves, and raises the signal again after it.
             _on_signals(lambda *_: setattr(server, "should_exit", True))
             await server.serve(sockets=[listener])
@@ -81,15 +86,19 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
         runner.run(run())
 
 
-def _server(config: "Config", *, ready: Callable[[], None]) -> "Server":
+def _server(config: "Config", *, ready: Callable[[], None], stopping: Callable[[], None]) -> "Server":
     import uvicorn  # noqa: PLC0415 - see command.opened
 
     class TellingServer(uvicorn.Server):
-        """uvicorn's, which tells when it is ready."""
+        """uvicorn's, which tells when it is ready and when it stops."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            stopping()
+            await super().shutdown(sockets)
 
     return TellingServer(config)
 
@@ -108,6 +117,14 @@ def _tell(chosen: "Settings", *, key: str | None, with_init: bool) -> None:
 def _on_signals(handler: Callable[[int, FrameType | None], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handler)
+
+
+def _http() -> "type[asyncio.Protocol] | str":
+    try:
+        from callmcp.cli.http import Http  # noqa: PLC0415 - see command.opened
+    except ImportError:  # no httptools, as on Windows: uvicorn then has one protocol to choose
+        return "auto"
+    return Http
 
 
 def _listening(chosen: "Settings") -> socket.socket:

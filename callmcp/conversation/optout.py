@@ -5,7 +5,7 @@ English only; what is said in other words or languages is the model's to note.
 
 import re
 
-_LATER = r"(?! (?:before|until|till|after|on|at|so|every|during|in|this|today|tonight|tomorrow)\b)"
+_LATER = r"(?! (?:before|until|till|after|on|at|every|during|in|this|today|tonight|tomorrow)\b)"
 _ME = r"(?:me|us|my (?:name|number|house|phone)|this (?:number|phone)|here)"
 _CALL = r"(?:call|phone|ring|contact)"
 _PHRASES = tuple(
@@ -13,8 +13,8 @@ _PHRASES = tuple(
     for pattern in (
         rf"\b(?:do not|don't|never|not to) (?:ever )?{_CALL}(?: {_ME})? (?:again|any ?more|ever)\b{_LATER}",
         rf"\bnever {_CALL} {_ME}\b{_LATER}",
-        rf"\b(?:stop|quit) (?:calling|phoning|ringing|contacting)\b(?: {_ME})?{_LATER}",
-        rf"\b(?:take|get|remove|delete) {_ME} (?:off|from) (?:of )?(?:your|the|this|that|any|all)\b",
+        rf"\b(?:stop|quit) (?:calling|phoning|ringing|contacting)(?: {_ME})?(?= ?(?:[.,;!?]|$|please\b|now\b|again\b))",
+        rf"\b(?:take|get|remove|delete) {_ME} (?:off|from) (?:of )?\w+(?: \w+)? (?:lists?|database|records|system)\b",
         rf"\b(?:put|add) {_ME} (?:on|to) (?:your|the) do[ -]not[ -]call\b",
     )
 )

@@ -120,8 +120,8 @@ class _Driver:
                 self._cancel("answer")
             case Wait(wait, seconds):
                 self._start("wait", self._later(seconds, WaitOver(wait)))
-            case Report() | Finish():
-                pass  # `run` does these, in their order
+            case _:
+                pass  # Report and Finish, which `run` does
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """There is one task of each name; a new one replaces the old."""

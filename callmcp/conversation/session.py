@@ -22,7 +22,6 @@ from callmcp.conversation.events import (
     AskModel,
     Digit,
     EndCall,
-    EndTheCall,
     Event,
     Finish,
     Heard,
@@ -221,7 +220,7 @@ class Session:
             case NoteOptOut():
                 self._note_opt_out()
                 self._leaving = Leaving(firm=True)
-            case EndTheCall():
+            case _:  # EndTheCall
                 self._leaving = self._leaving or Leaving(firm=False)
 
     def _answer_over(self, event: AnswerOver) -> None:
@@ -246,13 +245,13 @@ class Session:
         if self.phase is Phase.LISTENING:
             self._break_silence()
         elif self.phase is Phase.THINKING:
-            self._say(self._manners.filler, last=False)
+            self._say(f"{self._manners.filler} ", last=False)
             self._wait_for(self._manners.thinking)
         elif self.phase is Phase.SPEAKING and not self._line_complete:
             self._answer_failed(AnswerFailed(self._answer))
         elif self.phase is Phase.SPEAKING and self._leaving is not None:
             self._end(self._leaving.reason)
-        elif self.phase is Phase.ENDING:
+        else:  # it was to close
             self._closed(LineClosed())
 
     def _time_up(self, _: TimeUp) -> None:

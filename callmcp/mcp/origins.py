@@ -4,6 +4,7 @@ A page anywhere can make its visitor's browser send requests to localhost; an Or
 can rebind (DNS) are what gives it away (2025-11-25, basic/transports, "Security Warning").
 """
 
+import functools
 from collections.abc import Collection, Mapping
 from urllib.parse import SplitResult, urlsplit
 
@@ -54,12 +55,15 @@ class Hosts:
         self._allowed = LOOPBACK | {name.lower() for name in (*allowed, public or "")}
 
     def allows(self, host: str) -> bool:
-        if not self._checked:
-            return True
-        try:
-            return urlsplit(f"//{host}").hostname in self._allowed
-        except ValueError:
-            return False
+        return not self._checked or _hostname(host) in self._allowed
+
+
+@functools.lru_cache(maxsize=128)
+def _hostname(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _origin_of(url: str) -> str:

@@ -22,7 +22,7 @@ from tests.world import CONTEXT, GREETING, World
 
 pytestmark = pytest.mark.anyio
 
-Q, I, R, P = CallStatus.QUEUED, CallStatus.INITIATED, CallStatus.RINGING, CallStatus.IN_PROGRESS
+Q, D, R, P = CallStatus.QUEUED, CallStatus.INITIATED, CallStatus.RINGING, CallStatus.IN_PROGRESS
 
 
 @pytest.fixture
@@ -45,16 +45,16 @@ class Expected:
     opt_out: bool = False
 
 
-HUMAN, HUNG_UP, TALKED = AnsweredBy.HUMAN, EndReason.AGENT_HUNG_UP, (Q, I, R, P, CallStatus.COMPLETED)
+HUMAN, HUNG_UP, TALKED = AnsweredBy.HUMAN, EndReason.AGENT_HUNG_UP, (Q, D, R, P, CallStatus.COMPLETED)
 # fmt: off
 EXPECTED = [
     Expected(digits="00", statuses=TALKED, answered_by=HUMAN, end_reason=HUNG_UP, goal_met=GoalMet.YES, turns=7,
              seconds=(9, 11)),
-    Expected(digits="01", statuses=(Q, I, CallStatus.BUSY), end_reason=EndReason.BUSY, goal_met=GoalMet.NO,
+    Expected(digits="01", statuses=(Q, D, CallStatus.BUSY), end_reason=EndReason.BUSY, goal_met=GoalMet.NO,
              seconds=(0.5, 1)),
-    Expected(digits="02", statuses=(Q, I, R, CallStatus.NO_ANSWER), end_reason=EndReason.NO_ANSWER,
+    Expected(digits="02", statuses=(Q, D, R, CallStatus.NO_ANSWER), end_reason=EndReason.NO_ANSWER,
              goal_met=GoalMet.NO, seconds=(20, 22)),
-    Expected(digits="03", statuses=(Q, I, R, CallStatus.FAILED), end_reason=EndReason.CARRIER_FAILED,
+    Expected(digits="03", statuses=(Q, D, R, CallStatus.FAILED), end_reason=EndReason.CARRIER_FAILED,
              goal_met=GoalMet.NO, seconds=(2, 4), error=("carrier_failed", "503")),
     Expected(digits="04", statuses=TALKED, answered_by=AnsweredBy.MACHINE, end_reason=EndReason.MACHINE,
              goal_met=GoalMet.NO, turns=2, seconds=(4, 10)),
@@ -226,6 +226,14 @@ async def test_a_call_can_be_ended_at_any_moment_and_twice(world: World) -> None
         assert again == ended
 
 
+async def test_a_call_that_is_over_can_be_ended_without_harm(world: World) -> None:
+    call, _, _ = await world.until_over(await world.place("+14155550101"))
+
+    await world.simulator.end(call)
+
+    assert (await world.record(call))[0] == call
+
+
 async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None:
     call = await world.place()
     await world.clock.advance(3.2)
@@ -239,7 +247,7 @@ async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None
 
 async def test_ending_while_the_callee_speaks_keeps_what_it_said(world: World) -> None:
     call = await world.place()
-    await world.clock.advance(4.2)
+    await world.clock.advance(4.3)
 
     await world.calls.end(world.owner, call.id)
 
@@ -308,7 +316,8 @@ async def carried_apart(world: World, observe: Observe, *, clock: Clock | None =
 
 async def test_a_server_stops_in_time_when_the_store_does_not_answer(world: World) -> None:
     async def observe(_: str, *__: Event) -> Call:
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        raise AssertionError
 
     simulator, _ = await carried_apart(world, observe)
 
@@ -328,7 +337,7 @@ async def test_what_happened_is_told_again_until_the_store_takes_it(world: World
     ended, turns, statuses = await world.until_over(call)
 
     assert (ended.status, len(turns)) == (CallStatus.COMPLETED, 7)
-    assert statuses == [Q, I, R, P, CallStatus.COMPLETED]
+    assert statuses == [Q, D, R, P, CallStatus.COMPLETED]
     await simulator.close()
 
 

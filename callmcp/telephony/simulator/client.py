@@ -22,14 +22,13 @@ from callmcp.clock import Clock, within
 from callmcp.conversation.ports import LanguageModel
 from callmcp.conversation.run import talk
 from callmcp.errors import CarrierRefused, Unavailable
-from callmcp.telephony.simulator.callee import Refusal, Scenario, Script, Unanswered, scenario_of
+from callmcp.telephony.simulator.callee import Refusal, Script, Unanswered, scenario_of
 from callmcp.telephony.simulator.line import SimulatedLine
 
 log = structlog.get_logger()
 
 DIALLING_SECONDS = 0.2
 CONNECTING_SECONDS = 0.5
-FOR_EVER = 24 * 60 * 60.0  # longer than any call is waited for
 RETRY_SECONDS = 1
 CLOSING_SECONDS = 1.5
 
@@ -62,10 +61,12 @@ class Simulator:
         if self._closed:
             raise CarrierRefused("The server is stopping and places no more calls.", code="server_stopping")
         scenario = scenario_of(call.to)
-        if isinstance(scenario.then, Refusal):
-            refusal = scenario.then
-            raise CarrierRefused(refusal.message, code=refusal.code, carrier_code=refusal.carrier_code)
-        live = _SimulatedCall(call, agent, scenario, observe=observe, model=self._model, clock=self._clock)
+        then = scenario.then
+        if isinstance(then, Refusal):
+            raise CarrierRefused(then.message, code=then.code, carrier_code=then.carrier_code)
+        live = _SimulatedCall(
+            call, agent, scenario.ringing, then, observe=observe, model=self._model, clock=self._clock
+        )
         self._live[call.id] = live
         self._tasks[call.id] = asyncio.create_task(self._carry(live), name=f"simulated {call.id}")
         return f"sim_{call.id.removeprefix('call_')}"
@@ -105,11 +106,20 @@ class _SimulatedCall:
     """One call from the dial to its end."""
 
     def __init__(
-        self, call: Call, agent: Agent, scenario: Scenario, *, observe: Observe, model: LanguageModel, clock: Clock
+        self,
+        call: Call,
+        agent: Agent,
+        ringing: float,
+        then: Script | Unanswered,
+        *,
+        observe: Observe,
+        model: LanguageModel,
+        clock: Clock,
     ) -> None:
         self.call = call
         self._agent = agent
-        self._scenario = scenario
+        self._ringing = ringing
+        self._then = then
         self._observe_once = observe
         self._model = model
         self._clock = clock
@@ -122,13 +132,14 @@ class _SimulatedCall:
             self._line.hang_up(EndReason.ENDED_BY_CALLER)
 
     async def run(self) -> None:
-        then = self._scenario.then
+        if self._then is Unanswered.NEVER_HEARD_OF:
+            await self._to_end.wait()
         if not await self._rings():
             await self._observe(self.call.id, Canceled(at=self._clock.now()))
-        elif isinstance(then, Unanswered):
-            await self._observe(self.call.id, self._unanswered(then))
-        elif callable(then):
-            await self._is_answered(then)
+        elif isinstance(self._then, Unanswered):
+            await self._observe(self.call.id, self._unanswered(self._then))
+        else:
+            await self._is_answered(self._then)
 
     async def lose(self) -> None:
         await self._observe_once(self.call.id, OwnerLost(at=self._clock.now()))
@@ -140,16 +151,14 @@ class _SimulatedCall:
 
     async def _rings(self) -> bool:
         """False when the call was to end before anybody could answer."""
-        if self._scenario.then is Unanswered.NEVER_HEARD_OF:
-            return await self._passes(FOR_EVER)
         if not await self._passes(DIALLING_SECONDS):
             return False
         await self._observe(self.call.id, Dialled(at=self._clock.now()))
         if not await self._passes(CONNECTING_SECONDS):
             return False
-        if self._scenario.ringing:
+        if self._ringing:
             await self._observe(self.call.id, Ringing(at=self._clock.now()))
-        return await self._passes(self._scenario.ringing)
+        return await self._passes(self._ringing)
 
     async def _is_answered(self, script: Script) -> None:
         self._line = line = SimulatedLine(script(self.call.context), self._clock)
@@ -170,19 +179,23 @@ class _SimulatedCall:
 
     def _unanswered(self, how: Unanswered) -> Event:
         now = self._clock.now()
-        return {
-            Unanswered.BUSY: FoundBusy(at=now),
-            Unanswered.NO_ANSWER: NotAnswered(at=now),
-            Unanswered.CARRIER_FAILED: DialFailed(at=now, reason=EndReason.CARRIER_FAILED, error=FAILED_AFTER_RINGING),
-            Unanswered.NEVER_HEARD_OF: NotAnswered(at=now),
-        }[how]
+        match how:
+            case Unanswered.BUSY:
+                return FoundBusy(at=now)
+            case Unanswered.NO_ANSWER:
+                return NotAnswered(at=now)
+            case _:
+                return DialFailed(at=now, reason=EndReason.CARRIER_FAILED, error=FAILED_AFTER_RINGING)
 
     async def _observe(self, call_id: str, *events: Event) -> Call:
         """Like a carrier that repeats its callback until it is answered: what happened is told when the store is
-        back."""
+        back. A call that was settled meanwhile, by a process that took this one for dead, is hung up."""
         while True:
             try:
-                return await self._observe_once(call_id, *events)
+                call = await self._observe_once(call_id, *events)
+                if call.status.is_final:
+                    self.end()
+                return call
             except Unavailable:
                 log.warning("observe_retried", call_id=call_id)
                 await self._clock.sleep(RETRY_SECONDS)
