@@ -1,6 +1,6 @@
 """config/server.json is what the official registry asks for.
 
-Source: the registry's server.schema.json of 2025-12-11 and its requirements for publishing (docs/reference/server-json).
+Source: the registry's server.schema.json of 2025-12-11 and its docs/reference/server-json.
 """
 
 import json
