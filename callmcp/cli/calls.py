@@ -143,13 +143,15 @@ def _interruptible() -> Iterator[asyncio.Event]:
         for number in signals:
             loop.remove_signal_handler(number)
 
-    for number in signals:
-        loop.add_signal_handler(number, interrupt)
+    with contextlib.suppress(NotImplementedError):  # Windows: the call is then found lost, and recorded as that
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
     try:
         yield interrupted
     finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+        with contextlib.suppress(NotImplementedError):
+            for number in signals:
+                loop.remove_signal_handler(number)
 
 
 def _pair(text: str) -> tuple[str, str]:
