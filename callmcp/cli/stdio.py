@@ -103,8 +103,9 @@ def _stopped_by_signals() -> Iterator[None]:
     """Lets SIGTERM and Ctrl-C end the session as the end of its input does: calls are hung up, and the exit is 0."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel if task else loop.stop)
+    with contextlib.suppress(NotImplementedError):  # Windows: the host there closes our input, or ends us
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel if task else loop.stop)
     try:
         yield
     except asyncio.CancelledError:
