@@ -3,8 +3,11 @@
 import asyncio
 import heapq
 import itertools
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -62,3 +65,17 @@ class TestClock:
         # awaits between two sleeps run to its end.
         for _ in range(50):
             await asyncio.sleep(0)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T], *, clock: Clock) -> T:
+    """What `work` returns. Raises TimeoutError, and cancels it, when it is not done in so many seconds of `clock`."""
+    working = asyncio.ensure_future(work)
+    limit = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({working, limit}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise TimeoutError
+    finally:
+        working.cancel()
+        limit.cancel()

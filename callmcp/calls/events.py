@@ -60,9 +60,11 @@ class EndRequested(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HungUp(Event):
-    """An answered call ended. `reason` None: the carrier does not say who hung up."""
+    """An answered call ended. `reason` None: the carrier does not say who hung up. `error` is what on our side made
+    the agent hang up, if something did."""
 
     reason: EndReason | None = None
+    error: CallError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,8 @@ LOST = CallError(
 
 def apply(call: Call, event: Event) -> Call:
     """The call after `event`. The very same object when the event has nothing new to say."""
+    if _speaks_from_the_grave(call, event):
+        return call
     status = TRANSITIONS[call.status].get(type(event))
     facts: dict[str, Any] = dict(_FACTS[type(event)](call, event)) if type(event) in _FACTS else {}
     if status is not None:
@@ -110,6 +112,14 @@ def apply(call: Call, event: Event) -> Call:
     return _truthful(replace(call, **changed)) if changed else call
 
 
+def _speaks_from_the_grave(call: Call, event: Event) -> bool:
+    """A process that was stopped for so long that its call was settled wakes up and talks on. What it has to tell of
+    the time before is a fact, what it does after that is not the call any more; a wish not to be called is heard
+    always."""
+    lost_at = call.ended_at if call.end_reason is EndReason.SERVER_LOST else None
+    return lost_at is not None and event.at > lost_at and not isinstance(event, OptedOut)
+
+
 def _truthful(call: Call) -> Call:
     """A machine never met a goal, whatever the talk thought (FIELD.md section 3.7: voicemail reported as done)."""
     if call.answered_by in _NO_PERSON and call.outcome is not None and call.outcome.goal_met is GoalMet.YES:
@@ -120,7 +130,9 @@ def _truthful(call: Call) -> Call:
 def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
     reason, error = _why_ended(call, event)
     outcome = call.outcome or _outcome_without_talk(call, event, status)
-    return {"ended_at": event.at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
+    # Other clocks than the one that dated the beginning may be behind it, and carriers round to whole seconds.
+    ended_at = max(event.at, call.answered_at or call.created_at)
+    return {"ended_at": ended_at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
 
 
 def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outcome | None:
@@ -137,10 +149,12 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
     match event:
-        case HungUp(reason=None):
+        case HungUp(reason=None, error=error):
             by_us = call.end_requested_at is not None
-            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), None
-        case HungUp(reason=EndReason() as reason) | Canceled(reason=reason):
+            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), error
+        case HungUp(reason=EndReason() as reason, error=error):
+            return reason, error
+        case Canceled(reason=reason):
             return reason, None
         case FoundBusy():
             return EndReason.BUSY, None
@@ -161,7 +175,8 @@ def _accepted(call: Call, event: Accepted) -> dict[str, Any]:
 def _answered(call: Call, event: Answered) -> dict[str, Any]:
     if call.answered_at is not None or call.status not in {*_BEFORE_ANSWER, CallStatus.COMPLETED}:
         return {}
-    return {"answered_at": min(event.at, call.ended_at or event.at)}
+    answered_at = max(event.at, call.created_at)
+    return {"answered_at": min(answered_at, call.ended_at or answered_at)}
 
 
 def _detected(call: Call, event: Detected) -> dict[str, Any]:

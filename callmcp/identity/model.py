@@ -25,7 +25,16 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
     def implies(self, other: "Scope") -> bool:
-        return self is other or self is Scope.ADMIN or self.value == other.value.replace(":read", ":write")
+        return other in _IMPLIED[self]
+
+
+_IMPLIED = {
+    Scope.CALLS_READ: frozenset({Scope.CALLS_READ}),
+    Scope.CALLS_WRITE: frozenset({Scope.CALLS_WRITE, Scope.CALLS_READ}),
+    Scope.AGENTS_READ: frozenset({Scope.AGENTS_READ}),
+    Scope.AGENTS_WRITE: frozenset({Scope.AGENTS_WRITE, Scope.AGENTS_READ}),
+    Scope.ADMIN: frozenset(Scope),
+}
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_, update
 
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Conflict, NotFound
 from callmcp.store.connection import Connection, InsertNew
 from callmcp.store.fold import fold
@@ -41,8 +41,14 @@ _TURNS = (
     )
     .order_by(TURNS.c.index)
 )
-LIVE = select(CALLS).where(IS_LIVE).order_by(CALLS.c.created_at, CALLS.c.id)
-LIVE_OF_OWNER = LIVE.where(CALLS.c.owner == bindparam("owner"))
+CARRIED = select(CALLS).where(IS_LIVE, CALLS.c.owner == bindparam("owner")).order_by(CALLS.c.created_at, CALLS.c.id)
+TO_END = CARRIED.where(CALLS.c.end_requested_at.is_not(None))
+QUIET = (
+    select(CALLS)
+    .where(IS_LIVE, CALLS.c.status == bindparam("status"), CALLS.c.heard_from_at <= bindparam("since"))
+    .order_by(CALLS.c.heard_from_at, CALLS.c.id)
+    .limit(bindparam("limit"))
+)
 _FIRST_BEAT = InsertNew(OWNERS).values(id=bindparam("owner"), beats=1)
 _BEAT = update(OWNERS).where(OWNERS.c.id == bindparam("owner")).values(beats=OWNERS.c.beats + 1)
 _BEATS = select(OWNERS.c.id, OWNERS.c.beats)
@@ -173,8 +179,16 @@ def listing(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
     )
 
 
-def live(connection: Connection, owner: str | None) -> Sequence[Call]:
-    rows = connection.all(*((LIVE, {}) if owner is None else (LIVE_OF_OWNER, {"owner": owner})))
+def carried_by(connection: Connection, owner: str) -> Sequence[Call]:
+    return [call_value(row) for row in connection.all(CARRIED, {"owner": owner})]
+
+
+def to_end(connection: Connection, owner: str) -> Sequence[Call]:
+    return [call_value(row) for row in connection.all(TO_END, {"owner": owner})]
+
+
+def quiet(connection: Connection, status: CallStatus, since: datetime, limit: int) -> Sequence[Call]:
+    rows = connection.all(QUIET, {"status": status.value, "since": micros(since), "limit": limit})
     return [call_value(row) for row in rows]
 
 

@@ -21,13 +21,18 @@ HEAD = "0001"
 _LOCK = 0x63616C6C6D6370  # "callmcp": the advisory lock that one migrating process holds in PostgreSQL
 
 
+def revision(engine: Engine) -> str | None:
+    """The newest migration that the database has had, None for none. Raises Unavailable when it cannot be reached."""
+    file = sqlite_file(engine)
+    if file is not None and not file.exists():  # looking must not make one
+        return None
+    with told_as_ours(engine.dialect), engine.connect() as connection:
+        return _revision(connection)
+
+
 def ready(engine: Engine) -> None:
     """Raises Unavailable when the database cannot be reached or its schema is not of this version."""
-    found = None
-    file = sqlite_file(engine)
-    if file is None or file.exists():
-        with told_as_ours(engine.dialect), engine.connect() as connection:
-            found = _revision(connection)
+    found = revision(engine)
     if found != HEAD:
         raise Unavailable(f"The database's schema is {found or 'not there'}, not {HEAD}: run `callmcp db upgrade`.")
 

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Unavailable
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store import agents, backup, calls, keys, lane, schema
@@ -55,6 +55,10 @@ class SqlStore:
     async def upgrade(self) -> None:
         """Brings the schema up to date. Raises BadConfiguration when the database is of a later version."""
         await asyncio.to_thread(schema.upgrade, self._engine)
+
+    async def revision(self) -> str | None:
+        """The revision of the database's schema, None when it has none."""
+        return await asyncio.to_thread(schema.revision, self._engine)
 
     async def backup(self, path: Path) -> None:
         """A consistent copy in a new file, while serving. Raises BadConfiguration when that cannot be."""
@@ -131,8 +135,14 @@ class SqlStore:
     ) -> Sequence[Call]:
         return await self._read(calls.calls, account_id, wanted, agent_ids=agent_ids, limit=limit, after=after)
 
-    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
-        return await self._read(calls.live, owner)
+    async def carried_by(self, owner: str) -> Sequence[Call]:
+        return await self._read(calls.carried_by, owner)
+
+    async def to_end(self, owner: str) -> Sequence[Call]:
+        return await self._read(calls.to_end, owner)
+
+    async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
+        return await self._read(calls.quiet, status, since, limit)
 
     async def beat(self, owner: str) -> None:
         await self._write(calls.beat, owner)

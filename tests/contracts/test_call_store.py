@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -369,21 +370,38 @@ async def test_paging_visits_each_call_once_while_calls_arrive_and_change(store:
     assert seen == [call.id for call in reversed(calls)]
 
 
-async def test_live_calls_are_those_that_are_not_final_of_any_account_oldest_first(store: Store) -> None:
-    calls = [a_call(status=status, account_id=f"acct_{number % 2}") for number, status in enumerate(CallStatus)]
-    for call in reversed(calls):
+async def test_an_owner_carries_its_calls_until_they_end(store: Store) -> None:
+    calls = [a_call(status=status, owner="host:1", account_id=f"acct_{n % 2}") for n, status in enumerate(CallStatus)]
+    for call in (*reversed(calls), a_call(owner="host:2"), a_call()):
         await store.add(call)
-    assert await store.live() == [call for call in calls if call.status not in FINAL]
+    live = [call for call in calls if call.status not in FINAL]
+    assert await store.carried_by("host:1") == live
+    await store.apply(live[0].id, OwnerLost(at=NOON))
+    assert await store.carried_by("host:1") == live[1:]
+    assert await store.carried_by("host:3") == []
 
 
-async def test_an_owner_sees_its_own_live_calls_until_they_end(store: Store) -> None:
-    mine, theirs, nobodys = a_call(owner="host:1"), a_call(owner="host:2"), a_call()
-    for call in (mine, theirs, nobodys):
+async def test_a_request_to_end_a_call_is_there_for_its_owner_until_it_has_ended(store: Store) -> None:
+    mine, theirs = a_call(owner="host:1"), a_call(owner="host:2")
+    for call in (mine, theirs, a_call(owner="host:1")):
         await store.add(call)
-    assert await store.live(owner="host:1") == [mine]
-    await store.apply(mine.id, OwnerLost(at=NOON))
-    assert await store.live(owner="host:1") == []
-    assert await store.live() == [theirs, nobodys]
+    asked = await store.apply(mine.id, EndRequested(at=NOON))
+    assert await store.to_end("host:1") == [asked]
+    assert await store.to_end("host:2") == []
+    await store.apply(mine.id, Canceled(at=NOON))
+    assert await store.to_end("host:1") == []
+
+
+async def test_quiet_calls_are_those_of_a_status_not_heard_from_since(store: Store) -> None:
+    def heard(minute: int, **fields: Any) -> Call:
+        return a_call(heard_from_at=NOON + timedelta(minutes=minute), **fields)
+
+    quiet = [heard(minute) for minute in range(4)]
+    for call in (*quiet[::-1], heard(0, status=CallStatus.RINGING), heard(0, status=CallStatus.FAILED)):
+        await store.add(call)
+    assert await store.quiet(CallStatus.QUEUED, since=NOON + timedelta(minutes=2)) == quiet[:3]
+    assert await store.quiet(CallStatus.QUEUED, since=NOON + timedelta(minutes=2), limit=2) == quiet[:2]
+    assert await store.quiet(CallStatus.UNKNOWN, since=NOON + timedelta(minutes=9)) == []
 
 
 async def test_beats_are_counted_for_each_owner_until_it_is_forgotten(store: Store) -> None:
@@ -405,7 +423,7 @@ async def test_text_that_no_database_can_hold_is_replaced_and_found_again(store:
     assert await store.call(call.id) == stored
     assert await store.call_by_key("acct_1", bad) == stored
     assert await store.add(replace(call, id="call_other")) == stored
-    assert await store.live(owner=bad) == [stored]
+    assert await store.carried_by(bad) == [stored]
     wanted: list[tuple[CallFilter, frozenset[str]]] = [
         (CallFilter(agent_id=bad), ALL),
         (CallFilter(to=bad), ALL),

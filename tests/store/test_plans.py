@@ -35,12 +35,20 @@ def test_a_list_goes_by_an_index_that_holds_its_order(file: Path, names: frozens
     assert step.startswith(f"SEARCH calls USING INDEX {expected} (account_id=?")
 
 
-@pytest.mark.parametrize("statement", [calls.LIVE, calls.LIVE_OF_OWNER])
-def test_looking_for_live_calls_goes_by_the_index_of_live_calls(
-    file: Path, statement: Select[tuple[object, ...]]
+@pytest.mark.parametrize(
+    ("statement", "how"),
+    [
+        (calls.CARRIED, "ix_calls_carried (owner=?)"),
+        (calls.TO_END, "ix_calls_carried (owner=? AND end_requested_at>?)"),
+        (calls.QUIET, "ix_calls_quiet (status=? AND heard_from_at<?)"),
+    ],
+)
+def test_looking_for_live_calls_goes_by_an_index_of_live_calls(
+    file: Path, statement: Select[tuple[object, ...]], how: str
 ) -> None:
     reader = sqlite3.connect(file)
     compiled = statement.compile(dialect=engine_for(f"sqlite:///{file}").dialect)
-    steps = reader.execute(f"EXPLAIN QUERY PLAN {compiled}", compiled.construct_params({"owner": "host:1"}))
-    assert [str(row[3]) for row in steps] == ["SCAN calls USING INDEX ix_calls_live"]
+    values = compiled.construct_params(dict.fromkeys(("owner", "status", "since", "limit"), 1))
+    steps = reader.execute(f"EXPLAIN QUERY PLAN {compiled}", values)
+    assert str(next(steps)[3]) == f"SEARCH calls USING INDEX {how}"
     reader.close()

@@ -1,0 +1,202 @@
+"""The composition root: what is made of what, once. Nothing else in callmcp makes its own collaborators."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from callmcp import __version__
+from callmcp.agents.operations import Agents
+from callmcp.auth.credentials import Credentials, challenge
+from callmcp.calls.operations import Calls
+from callmcp.calls.sweep import Patience, Sweep
+from callmcp.clock import Clock, SystemClock
+from callmcp.errors import CallMcpError, Unavailable
+from callmcp.identity.operations import Keys
+from callmcp.llm.scripted import ScriptedModel
+from callmcp.mcp.endpoint import McpEndpoint
+from callmcp.mcp.origins import Hosts, Origins
+from callmcp.mcp.server import McpServer
+from callmcp.mcp.tools import World
+from callmcp.numbering import PhoneNumbersPlan
+from callmcp.settings import Settings
+from callmcp.store import Store
+from callmcp.store.sql import SqlStore
+from callmcp.telephony.simulator.client import Simulator
+
+log = structlog.get_logger()
+
+BEAT_SECONDS = 0.5  # how soon a process obeys what another asked of its calls
+SETTLE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything a process that serves or commands works with."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    keys: Keys
+    agents: Agents
+    calls: Calls
+    telephony: Simulator
+    sweep: Sweep
+    owner: str
+
+
+def assemble(settings: Settings, *, store: Store | None = None) -> Services:
+    """Makes the parts and opens nothing. `store`: another than the one that the settings name."""
+    clock = SystemClock()
+    store = store or SqlStore(settings.database_url)
+    telephony = _telephony(settings)
+    agents = Agents(store, clock)
+    owner = f"proc_{secrets.token_hex(8)}"
+    calls = Calls(store=store, agents=agents, telephony=telephony, numbers=PhoneNumbersPlan(), clock=clock, owner=owner)
+    sweep = Sweep(store=store, calls=calls, telephony=telephony, clock=clock, owner=owner, patience=_patience(settings))
+    return Services(
+        settings=settings,
+        clock=clock,
+        store=store,
+        keys=Keys(store, clock),
+        agents=agents,
+        calls=calls,
+        telephony=telephony,
+        sweep=sweep,
+        owner=owner,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(parts: Services) -> AsyncIterator[None]:
+    """Opens the store, brings it up to date and runs the loops that settle calls; closes all in turn.
+
+    Raises Unavailable or BadConfiguration when that cannot be done.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        await parts.store.open()
+        stack.push_async_callback(parts.store.close)
+        await parts.store.upgrade()
+        await parts.store.beat(parts.owner)
+        stack.push_async_callback(parts.telephony.close)
+        await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))
+        await stack.enter_async_context(_repeated(parts.sweep.settle, SETTLE_SECONDS))
+        yield
+
+
+@contextlib.asynccontextmanager
+async def services(settings: Settings) -> AsyncIterator[Services]:
+    """The parts, running."""
+    parts = assemble(settings)
+    async with running(parts):
+        yield parts
+
+
+def build(settings: Settings, *, store: Store | None = None) -> Starlette:
+    """The ASGI application. Its lifespan opens the services, so it must be run by a server that runs lifespans."""
+    parts = assemble(settings, store=store)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with running(parts):
+            yield
+
+    endpoint = McpEndpoint(
+        McpServer(World(agents=parts.agents, calls=parts.calls)),
+        authenticate=Credentials(parts.keys),
+        challenge=challenge,
+        origins=Origins(settings.allowed_origins, settings.public_url),
+        hosts=Hosts(settings.host, settings.public_url, settings.allowed_hosts),
+        body_limit=settings.body_limit,
+    )
+
+    async def readyz(_: Request) -> Response:
+        """Whether requests can be served: the store is reachable and its schema is this version's."""
+        try:
+            await parts.store.ready()
+        except CallMcpError as error:
+            return _json(503, {"status": "unavailable", "reason": error.message})
+        return _json(200, {"status": "ready"})
+
+    app = Starlette(
+        routes=[
+            Route("/mcp", endpoint),
+            Route("/mcp/", endpoint),
+            Route("/healthz", _healthz),
+            Route("/readyz", readyz),
+            Route("/", _about(settings)),
+        ],
+        exception_handlers={HTTPException: _http_error},
+        lifespan=lifespan,
+    )
+    app.state.services = parts
+    return app
+
+
+async def _healthz(_: Request) -> Response:
+    return _json(200, {"status": "alive"})
+
+
+def _about(settings: Settings) -> Callable[[Request], Awaitable[Response]]:
+    async def about(_: Request) -> Response:
+        return _json(200, {"name": "callmcp", "version": __version__, "mcp": f"{settings.public_url}/mcp"})
+
+    return about
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    # JSON for every path, the discovery documents of OAuth above all: clients take anything else for a document.
+    status, words = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "Internal error")
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    return _json(status, {"error": words}, headers)
+
+
+def _json(status: int, body: dict[str, str], headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse(body, status, {"Access-Control-Allow-Origin": "*", **(headers or {})})
+
+
+def _telephony(settings: Settings) -> Simulator:
+    return Simulator(
+        clock=SystemClock(speed=settings.simulator_speed), model=ScriptedModel(), caller_id=settings.caller_id
+    )
+
+
+def _patience(settings: Settings) -> Patience:
+    # The simulated world runs faster than ours; how long its carrier may be silent is told in its own time.
+    speed = settings.simulator_speed
+    return Patience(
+        silence=settings.silence_seconds / speed,
+        give_up=settings.give_up_seconds / speed,
+        owner=settings.owner_silence_seconds,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _repeated(work: Callable[[], Awaitable[None]], seconds: float) -> AsyncIterator[None]:
+    """Does `work` again and again while the block runs. A fault is logged and the next round tried."""
+
+    async def loop() -> None:
+        while True:
+            try:
+                await work()
+            except Unavailable as error:
+                log.warning("round skipped", work=work.__qualname__, error=str(error))
+            except Exception:
+                log.exception("round failed", work=work.__qualname__)
+            await asyncio.sleep(seconds)
+
+    task = asyncio.create_task(loop(), name=work.__qualname__)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,58 @@
+"""From a request's headers to the principal that sent it, or to why there is none.
+
+Asked only where a principal is needed: a credential that is wrong must not break discovery, which is for everybody.
+"""
+
+import re
+from collections.abc import Sequence
+
+from callmcp.errors import Forbidden, Unauthenticated
+from callmcp.identity.model import Principal, Scope
+from callmcp.identity.operations import Keys
+
+WHERE_KEYS_COME_FROM = (
+    "Calling a tool needs an API key. Whoever runs this server makes one with 'callmcp keys create NAME --scope "
+    "calls:write --scope agents:read'; send it as the header 'Authorization: Bearer cmcp_...' or 'X-API-Key: cmcp_...'."
+)
+USUAL_SCOPES = (Scope.AGENTS_READ, Scope.CALLS_READ, Scope.CALLS_WRITE)
+_SECRET = re.compile(rb"[\x21-\x7e]+")  # visible ASCII: what a header value can carry unharmed
+
+
+class Credentials:
+    """API keys in `Authorization: Bearer` (RFC 6750 section 2.1, the scheme in any case) or `X-API-Key`."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    async def __call__(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
+        """Raises Unauthenticated. Of two credentials none is picked: a proxy before us may have picked the other."""
+        secrets = [_secret(name, value) for name, value in headers if name in (b"authorization", b"x-api-key")]
+        if not secrets:
+            raise Unauthenticated(WHERE_KEYS_COME_FROM, presented=False)
+        if len(set(secrets)) > 1:
+            raise Unauthenticated("More than one credential was sent; send one.", presented=True)
+        try:
+            return await self._keys.verify(secrets[0])
+        except Unauthenticated as error:
+            raise Unauthenticated(f"{error.message} {WHERE_KEYS_COME_FROM}", presented=True) from None
+
+
+def _secret(name: bytes, value: bytes) -> str:
+    text = value.strip()
+    if name == b"authorization":
+        scheme, _, text = text.partition(b" ")
+        if scheme.lower() != b"bearer":
+            raise Unauthenticated(f"Authorization must be a Bearer key. {WHERE_KEYS_COME_FROM}", presented=True)
+    text = text.strip()
+    if not _SECRET.fullmatch(text):
+        raise Unauthenticated(f"The credential is not an API key. {WHERE_KEYS_COME_FROM}", presented=True)
+    return text.decode("ascii")
+
+
+def challenge(cause: Unauthenticated | Forbidden) -> str:
+    """The WWW-Authenticate of a refusal (RFC 6750 section 3). A key-only server names no resource metadata: a client
+    that found some would start OAuth and lose our words."""
+    if isinstance(cause, Forbidden):
+        return f'Bearer realm="callmcp", error="insufficient_scope", scope="{" ".join(cause.scopes)}"'
+    usual = f'Bearer realm="callmcp", scope="{" ".join(USUAL_SCOPES)}"'
+    return f'{usual}, error="invalid_token"' if cause.presented else usual

@@ -1,0 +1,240 @@
+"""What clients of every edge see: the public views and their words. What is not known is left out, never null."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+from callmcp.agents.model import Agent
+from callmcp.calls.model import (
+    AnsweredBy,
+    Call,
+    CallStatus,
+    EndReason,
+    GoalMet,
+    Speaker,
+    Turn,
+)
+
+SHORT_CONTEXT = 200
+
+
+def rfc3339(at: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds: 2026-12-01T09:30:00.000Z."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), Field(json_schema_extra={"format": "date-time"})]
+
+
+class View(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    def dumped(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class TurnView(View):
+    index: int = Field(description="Counts from 0 within the call.")
+    at: Time = Field(description="When it was said.")
+    speaker: Speaker = Field(description="agent is our voice agent, callee is whoever answered.")
+    text: str = Field(description="What the other side heard.")
+
+
+class OutcomeView(View):
+    goal_met: GoalMet = Field(description="Whether what the call was for has been achieved.")
+    summary: str = Field(description="One or two sentences on how it went.")
+
+
+class ErrorView(View):
+    code: str = Field(description="Stable code to branch on.")
+    message: str = Field(description="What went wrong and what can be done.")
+    carrier_code: str | None = Field(default=None, description="The carrier's own code.")
+
+
+class CallSummaryView(View):
+    """A call as it stands in a list."""
+
+    call_id: str = Field(description="Names the call in get_call and end_call.")
+    status: CallStatus = Field(
+        description="The state of the line. Final: completed, busy, no-answer, failed, canceled. "
+        "unknown: the carrier may have dialled and has not said; wait, do not call again."
+    )
+    agent_id: str = Field(description="The voice agent that speaks.")
+    to: str = Field(description="The number called, E.164.")
+    from_: str = Field(alias="from", description="The caller id shown to the callee, E.164.")
+    direction: Literal["outbound"] = Field(default="outbound", description="Always outbound.")
+    context: str = Field(description="What the call is for, as given.")
+    metadata: dict[str, str] = Field(description="As given to make_call.")
+    created_at: Time = Field(description="When make_call was accepted.")
+    answered_at: Time | None = Field(default=None, description="When somebody or something picked up.")
+    ended_at: Time | None = Field(default=None, description="When the call became final.")
+    duration_seconds: int | None = Field(default=None, description="From answer to end, in whole seconds.")
+    answered_by: AnsweredBy | None = Field(
+        default=None, description="Who or what picked up. machine is voicemail: nobody was spoken to."
+    )
+    end_reason: EndReason | None = Field(default=None, description="Why the call is over.")
+    outcome: OutcomeView | None = Field(default=None, description="Whether the goal was met, apart from the status.")
+    opt_out: bool = Field(description="true: the callee asked not to be called again. Respect it.")
+    error: ErrorView | None = Field(default=None, description="What went wrong, when the call failed.")
+    idempotency_key: str | None = Field(default=None, description="As given to make_call.")
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+
+class CallView(CallSummaryView):
+    """The record of a call."""
+
+    transcript: list[TurnView] = Field(description="What was said, oldest first.")
+    replayed: bool = Field(
+        description="true: this idempotency key had placed the call before, and nothing was dialled now."
+    )
+    next_step: str = Field(description="What to do next, in a sentence.")
+
+
+class CallsView(View):
+    calls: list[CallSummaryView] = Field(
+        description=f"Newest first, without transcripts; of context the first {SHORT_CONTEXT} characters."
+    )
+    next_cursor: str | None = Field(default=None, description="Pass as cursor for the next page; absent on the last.")
+
+
+class AgentView(View):
+    agent_id: str = Field(description="What make_call wants as agent_id.")
+    name: str = Field(description="What operators call it.")
+    description: str = Field(description="What it is for.")
+    greeting: str = Field(description="What it says first.")
+    model: str = Field(description="The language model that speaks; scripted needs none.")
+    max_duration_seconds: int = Field(description="The longest call it makes, in seconds.")
+    version: int = Field(description="Counts the operator's changes; a call keeps the version it was placed with.")
+
+
+class AgentsView(View):
+    agents: list[AgentView] = Field(description="The voice agents that this key may use.")
+
+
+def call_view(call: Call, turns: Sequence[Turn] = (), *, replayed: bool = False) -> CallView:
+    return CallView(
+        **_summary(call),
+        transcript=[TurnView(index=t.index, at=t.at, speaker=t.speaker, text=t.text) for t in turns],
+        replayed=replayed,
+        next_step=next_step(call, turns),
+    )
+
+
+def call_summary_view(call: Call) -> CallSummaryView:
+    summary = _summary(call)
+    if len(call.context) > SHORT_CONTEXT:
+        summary["context"] = call.context[:SHORT_CONTEXT] + "…"
+    return CallSummaryView(**summary)
+
+
+def agent_view(agent: Agent) -> AgentView:
+    return AgentView(
+        agent_id=agent.id,
+        name=agent.name,
+        description=agent.description,
+        greeting=agent.greeting,
+        model=agent.model,
+        max_duration_seconds=agent.max_duration_seconds,
+        version=agent.version,
+    )
+
+
+def _summary(call: Call) -> dict[str, Any]:
+    seconds = None
+    if call.answered_at is not None and call.ended_at is not None:
+        seconds = max(0, round((call.ended_at - call.answered_at).total_seconds()))
+    return {
+        "call_id": call.id,
+        "status": call.status,
+        "agent_id": call.agent_id,
+        "to": call.to,
+        "from_": call.from_number,
+        "context": call.context,
+        "metadata": dict(call.metadata),
+        "created_at": call.created_at,
+        "answered_at": call.answered_at,
+        "ended_at": call.ended_at,
+        "duration_seconds": seconds,
+        "answered_by": call.answered_by,
+        "end_reason": call.end_reason,
+        "outcome": call.outcome and OutcomeView(goal_met=call.outcome.goal_met, summary=call.outcome.summary),
+        "opt_out": call.opt_out,
+        "error": call.error
+        and ErrorView(code=call.error.code, message=call.error.message, carrier_code=call.error.carrier_code),
+        "idempotency_key": call.idempotency_key,
+    }
+
+
+_WAIT = "Call get_call with call_id {id} and wait_seconds 50, and again until the status is final."
+_NEXT_BY_STATUS: Mapping[CallStatus, str] = {
+    CallStatus.QUEUED: f"The call is on its way. {_WAIT}",
+    CallStatus.INITIATED: f"The number is being dialled. {_WAIT}",
+    CallStatus.RINGING: f"It is ringing. {_WAIT}",
+    CallStatus.IN_PROGRESS: f"They are talking. {_WAIT}",
+    CallStatus.UNKNOWN: "The carrier may have dialled and has not said. Do not place this call again: wait, and call "
+    "get_call with call_id {id} and wait_seconds 50 until the status is final.",
+    CallStatus.COMPLETED: "The call is over. Report what was said and the outcome; nothing more is to be done for it.",
+    CallStatus.BUSY: "The line was busy and nobody was reached. If it still matters, call again later with make_call "
+    "and a new idempotency key.",
+    CallStatus.NO_ANSWER: "Nobody answered. If it still matters, call again later with make_call and a new "
+    "idempotency key.",
+    CallStatus.CANCELED: "The call was canceled before anybody answered. Place a new one with make_call if it is "
+    "still wanted.",
+    CallStatus.FAILED: "The call failed; error says why. Do not repeat it before that is mended.",
+}
+_NEXT_BY_REASON: Mapping[EndReason, str] = {
+    EndReason.MACHINE: "A machine answered and nobody was spoken to. If it still matters, call again later with "
+    "make_call and a new idempotency key.",
+    EndReason.CARRIER_REFUSED: "The carrier refused the call and nobody was rung. Check the number with the person "
+    "you work for before placing another call.",
+    EndReason.CARRIER_FAILED: "The carrier could not complete the call. If it still matters, try once more later with "
+    "make_call and a new idempotency key.",
+    EndReason.CARRIER_SILENT: "The carrier never said what became of the call, so somebody may have been reached. "
+    "Ask the person you work for before placing another.",
+    EndReason.SERVER_LOST: "The call broke off when the server stopped. Read the transcript before you decide whether "
+    "to call again with make_call and a new idempotency key.",
+}
+_OPTED_OUT = " The callee asked not to be called again: do not call this number again."
+
+
+def next_step(call: Call, turns: Sequence[Turn] = ()) -> str:
+    """What the client should do next, in a sentence or two."""
+    by_reason = _NEXT_BY_REASON.get(call.end_reason) if call.end_reason else None
+    words = (by_reason or _NEXT_BY_STATUS[call.status]).format(id=call.id)
+    if turns and turns[-1].index < call.turn_count - 1:
+        words = f"More was said: call get_call with call_id {call.id} and transcript_after {turns[-1].index}. {words}"
+    return words + (_OPTED_OUT if call.opt_out else "")
+
+
+def text_of(dumped: Mapping[str, Any]) -> str:
+    """A dumped view as text that a model or a person can read by itself: every field, a line each."""
+    return "\n".join(_lines(dumped, ""))
+
+
+def _lines(dumped: Mapping[str, Any], indent: str) -> list[str]:
+    lines = []
+    for name, value in dumped.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}:", *_lines(value, indent + "  ")] if value else [f"{indent}{name}: (none)"]
+        elif isinstance(value, list):
+            lines += (
+                [f"{indent}{name}:", *(_item(entry, indent) for entry in value)]
+                if value
+                else [f"{indent}{name}: (none)"]
+            )
+        else:
+            lines.append(f"{indent}{name}: {_word(value)}")
+    return lines
+
+
+def _item(entry: Mapping[str, Any], indent: str) -> str:
+    if entry.keys() == {"index", "at", "speaker", "text"}:
+        return f"{indent}  [{entry['index']}] {entry['at']} {entry['speaker']}: {entry['text']}"
+    return f"{indent}- " + "\n".join(_lines(entry, indent + "  ")).lstrip()
+
+
+def _word(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,320 @@
+"""What each event does to a call, for every status and in every order."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from itertools import permutations
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callmcp.calls import events
+from callmcp.calls.events import (
+    Accepted,
+    Answered,
+    Canceled,
+    Detected,
+    DialFailed,
+    Dialled,
+    EndRequested,
+    Event,
+    FellSilent,
+    FoundBusy,
+    GivenUp,
+    HungUp,
+    Judged,
+    NotAnswered,
+    OptedOut,
+    OwnerLost,
+    Ringing,
+    TurnSpoken,
+)
+from callmcp.calls.model import (
+    FINAL,
+    LIVE,
+    AnsweredBy,
+    Call,
+    CallError,
+    CallStatus,
+    EndReason,
+    GoalMet,
+    Outcome,
+    Speaker,
+)
+from callmcp.calls.state import LOST, SILENT, TRANSITIONS, apply
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = START + timedelta(seconds=30)
+QUEUED = Call(
+    id="call_1",
+    account_id="acct_1",
+    key_id="key_1",
+    agent_id="agt_000001",
+    agent_version=1,
+    to="+14155550100",
+    from_number="+15550100000",
+    context="",
+    metadata=MappingProxyType({}),
+    max_duration_seconds=600,
+    idempotency_key=None,
+    fingerprint="",
+    carrier="simulator",
+    created_at=START,
+    heard_from_at=START,
+)
+BROKEN = CallError(code="carrier_failed", message="It broke.", carrier_code="503")
+MET = Outcome(goal_met=GoalMet.YES, summary="It was agreed.")
+S = CallStatus
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def samples(when: datetime) -> Sequence[Event]:
+    """One of each kind of event, and of each variant that matters."""
+    return (
+        Accepted(at=when, carrier_id="CA1"),
+        Dialled(at=when),
+        Ringing(at=when),
+        Answered(at=when),
+        *(Detected(at=when, answered_by=who) for who in AnsweredBy),
+        TurnSpoken(at=when, speaker=Speaker.CALLEE, text="Hello?"),
+        OptedOut(at=when),
+        EndRequested(at=when),
+        HungUp(at=when),
+        HungUp(at=when, reason=EndReason.AGENT_HUNG_UP),
+        Canceled(at=when),
+        FoundBusy(at=when),
+        NotAnswered(at=when),
+        DialFailed(at=when, reason=EndReason.CARRIER_FAILED, error=BROKEN),
+        FellSilent(at=when),
+        GivenUp(at=when),
+        OwnerLost(at=when),
+        *(Judged(at=when, outcome=Outcome(goal_met=met, summary="So it is.")) for met in GoalMet),
+    )
+
+
+def called(status: CallStatus) -> Call:
+    """A call that came to this status in the usual way."""
+    ways: dict[CallStatus, Sequence[Event]] = {
+        S.QUEUED: (),
+        S.INITIATED: (Dialled(at=at(1)),),
+        S.RINGING: (Dialled(at=at(1)), Ringing(at=at(2))),
+        S.IN_PROGRESS: (Ringing(at=at(2)), Answered(at=at(3))),
+        S.UNKNOWN: (FellSilent(at=at(1)),),
+        S.COMPLETED: (Answered(at=at(3)), HungUp(at=at(4))),
+        S.BUSY: (FoundBusy(at=at(2)),),
+        S.NO_ANSWER: (NotAnswered(at=at(3)),),
+        S.FAILED: (DialFailed(at=at(1), reason=EndReason.CARRIER_FAILED, error=BROKEN),),
+        S.CANCELED: (Canceled(at=at(2)),),
+    }
+    call = reduce(apply, ways[status], QUEUED)
+    assert call.status is status
+    return call
+
+
+# What the line does, written down a second time from the carriers' documentation: who mends the table must mean it.
+# fmt: off
+TO = {
+    S.QUEUED: {Accepted: S.QUEUED, Dialled: S.INITIATED, Ringing: S.RINGING, Answered: S.IN_PROGRESS,
+               FellSilent: S.UNKNOWN, HungUp: S.COMPLETED, Canceled: S.CANCELED, FoundBusy: S.BUSY,
+               NotAnswered: S.NO_ANSWER, DialFailed: S.FAILED, OwnerLost: S.FAILED},
+    S.INITIATED: {Ringing: S.RINGING, Answered: S.IN_PROGRESS, FellSilent: S.UNKNOWN, HungUp: S.COMPLETED,
+                  Canceled: S.CANCELED, FoundBusy: S.BUSY, NotAnswered: S.NO_ANSWER, DialFailed: S.FAILED,
+                  OwnerLost: S.FAILED},
+    S.RINGING: {Answered: S.IN_PROGRESS, FellSilent: S.UNKNOWN, HungUp: S.COMPLETED, Canceled: S.CANCELED,
+                FoundBusy: S.BUSY, NotAnswered: S.NO_ANSWER, DialFailed: S.FAILED, OwnerLost: S.FAILED},
+    S.IN_PROGRESS: {FellSilent: S.UNKNOWN, HungUp: S.COMPLETED, Canceled: S.CANCELED, DialFailed: S.FAILED,
+                    OwnerLost: S.FAILED},
+    S.UNKNOWN: {Accepted: S.QUEUED, Dialled: S.INITIATED, Ringing: S.RINGING, Answered: S.IN_PROGRESS,
+                HungUp: S.COMPLETED, Canceled: S.CANCELED, FoundBusy: S.BUSY, NotAnswered: S.NO_ANSWER,
+                DialFailed: S.FAILED, OwnerLost: S.FAILED, GivenUp: S.FAILED},
+}
+# fmt: on
+
+
+def test_there_is_a_sample_of_every_event() -> None:
+    kinds = {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)} - {Event}
+
+    assert {type(event) for event in samples(LATER)} == kinds
+
+
+@pytest.mark.parametrize("event", samples(LATER), ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("status", CallStatus)
+def test_every_event_in_every_status_moves_the_line_as_laid_down(status: CallStatus, event: Event) -> None:
+    before = called(status)
+
+    after = apply(before, event)
+
+    assert after.status is TO.get(status, {}).get(type(event), status)
+    assert (after.ended_at is not None) is (after.end_reason is not None) is after.status.is_final
+    assert after.outcome is not None or after.status is S.COMPLETED or not after.status.is_final
+    assert apply(after, event) == after or isinstance(event, TurnSpoken | Accepted)
+    if status.is_final:
+        untouchable = {field.name for field in fields(Call)} - {
+            "answered_at", "answered_by", "outcome", "opt_out", "turn_count", "carrier_id"
+        }  # fmt: skip
+        assert all(getattr(after, name) == getattr(before, name) for name in untouchable)
+
+
+def test_a_status_is_final_or_live() -> None:
+    assert set(CallStatus) == FINAL | LIVE
+    assert all(not TRANSITIONS[status] for status in FINAL)
+    assert all(status.is_final is (status in FINAL) for status in CallStatus)
+
+
+def test_an_event_with_nothing_new_gives_back_the_very_same_call() -> None:
+    over = called(S.COMPLETED)
+
+    assert apply(over, Ringing(at=LATER)) is over
+    assert apply(over, HungUp(at=LATER)) is over
+    assert apply(over, EndRequested(at=LATER)) is over
+
+
+anything = st.sampled_from(samples(START)).flatmap(
+    lambda event: st.integers(-9, 99).map(lambda second: replace(event, at=at(second)))
+)
+
+
+@given(st.lists(anything, max_size=25))
+def test_whatever_is_observed_a_final_status_never_moves_and_no_machine_meets_a_goal(seen: list[Event]) -> None:
+    call = QUEUED
+    for event in seen:
+        before, call = call, apply(call, event)
+        if before.status.is_final:
+            assert (call.status, call.ended_at, call.end_reason) == (before.status, before.ended_at, before.end_reason)
+        if call.answered_by in {AnsweredBy.MACHINE, AnsweredBy.FAX} and call.outcome is not None:
+            assert call.outcome.goal_met is not GoalMet.YES
+        assert call.heard_from_at >= before.heard_from_at
+        lost_at = before.ended_at if before.end_reason is EndReason.SERVER_LOST else None
+        heard = isinstance(event, TurnSpoken) and not (lost_at is not None and event.at > lost_at)
+        assert call.turn_count - before.turn_count == heard
+        assert call.opt_out or not before.opt_out
+        times = [call.created_at, call.answered_at, call.ended_at]
+        known = [time for time in times if time is not None]
+        assert known == sorted(known)
+
+
+IN_ORDER: Sequence[Sequence[Event]] = (
+    (Accepted(at=at(0), carrier_id="CA1"), Dialled(at=at(1)), Ringing(at=at(2)), Answered(at=at(4)), HungUp(at=at(9))),
+    (Accepted(at=at(0), carrier_id="CA1"), Dialled(at=at(1)), FoundBusy(at=at(2))),
+    (Accepted(at=at(0), carrier_id="CA1"), Dialled(at=at(1)), Ringing(at=at(2)), NotAnswered(at=at(22))),
+    (Accepted(at=at(0), carrier_id="CA1"), Dialled(at=at(1)), Ringing(at=at(2)), Canceled(at=at(3))),
+    (
+        Accepted(at=at(0), carrier_id="CA1"),
+        Dialled(at=at(1)),
+        Ringing(at=at(2)),
+        DialFailed(at=at(3), reason=EndReason.CARRIER_FAILED, error=BROKEN),
+    ),
+)
+
+
+@pytest.mark.parametrize("callbacks", IN_ORDER, ids=lambda callbacks: type(callbacks[-1]).__name__)
+def test_callbacks_in_any_order_and_repeated_give_the_same_record(callbacks: Sequence[Event]) -> None:
+    in_order = reduce(apply, callbacks, QUEUED)
+    for shuffled in permutations(callbacks):
+        call = reduce(apply, (*shuffled, *shuffled), QUEUED)
+
+        assert replace(call, heard_from_at=START) == replace(in_order, heard_from_at=START)
+
+
+def test_an_answer_that_is_reported_after_the_end_is_in_the_record_and_never_after_it() -> None:
+    hung_up = apply(QUEUED, HungUp(at=at(9)))
+
+    assert apply(hung_up, Answered(at=at(4))).answered_at == at(4)
+    assert apply(hung_up, Answered(at=at(12))).answered_at == at(9)
+
+
+@pytest.mark.parametrize("status", [S.BUSY, S.NO_ANSWER, S.FAILED, S.CANCELED])
+def test_a_call_that_nobody_answered_gets_no_answer_later(status: CallStatus) -> None:
+    assert apply(called(status), Answered(at=LATER)).answered_at is None
+
+
+@pytest.mark.parametrize("who", [AnsweredBy.MACHINE, AnsweredBy.FAX])
+def test_a_machine_that_is_found_out_late_takes_the_success_back(who: AnsweredBy) -> None:
+    call = reduce(apply, (Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED)
+
+    assert call.outcome == replace(MET, goal_met=GoalMet.NO)
+
+
+@pytest.mark.parametrize("who", [AnsweredBy.HUMAN, AnsweredBy.UNKNOWN, AnsweredBy.IVR])
+def test_a_goal_that_was_met_with_anybody_else_stays_met(who: AnsweredBy) -> None:
+    call = reduce(apply, (Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED)
+
+    assert call.outcome == MET
+
+
+def test_who_answered_is_what_was_said_first() -> None:
+    found = reduce(apply, [Detected(at=at(3), answered_by=who) for who in AnsweredBy], QUEUED)
+
+    assert found.answered_by is next(iter(AnsweredBy))
+
+
+def test_a_decided_outcome_stays_and_an_unknown_one_may_be_decided() -> None:
+    unknown = apply(QUEUED, Judged(at=at(5), outcome=Outcome(goal_met=GoalMet.UNKNOWN, summary="Who knows?")))
+    met = apply(unknown, Judged(at=at(6), outcome=MET))
+
+    assert met.outcome == MET
+    assert apply(met, Judged(at=at(7), outcome=Outcome(goal_met=GoalMet.NO, summary="No."))) is met
+
+
+ENDINGS = [
+    (HungUp(at=LATER), EndReason.CALLEE_HUNG_UP, None),
+    (HungUp(at=LATER, reason=EndReason.MAX_DURATION), EndReason.MAX_DURATION, None),
+    (HungUp(at=LATER, reason=EndReason.AGENT_HUNG_UP, error=BROKEN), EndReason.AGENT_HUNG_UP, BROKEN),
+    (HungUp(at=LATER, error=BROKEN), EndReason.CALLEE_HUNG_UP, BROKEN),
+    (Canceled(at=LATER), EndReason.ENDED_BY_CALLER, None),
+    (Canceled(at=LATER, reason=EndReason.EXPIRED), EndReason.EXPIRED, None),
+    (FoundBusy(at=LATER), EndReason.BUSY, None),
+    (NotAnswered(at=LATER), EndReason.NO_ANSWER, None),
+    (DialFailed(at=LATER, reason=EndReason.CARRIER_REFUSED, error=BROKEN), EndReason.CARRIER_REFUSED, BROKEN),
+    (OwnerLost(at=LATER), EndReason.SERVER_LOST, LOST),
+]
+
+
+@pytest.mark.parametrize(("end", "reason", "error"), ENDINGS)
+def test_every_end_says_why_and_when(end: Event, reason: EndReason, error: CallError | None) -> None:
+    call = apply(QUEUED, end)
+
+    assert (call.end_reason, call.error, call.ended_at) == (reason, error, LATER)
+
+
+def test_a_carrier_that_stays_silent_is_given_up_with_an_honest_word() -> None:
+    call = reduce(apply, (FellSilent(at=at(15)), GivenUp(at=at(135))), QUEUED)
+
+    assert (call.status, call.end_reason, call.error) == (S.FAILED, EndReason.CARRIER_SILENT, SILENT)
+    assert call.outcome is not None
+    assert call.outcome.goal_met is GoalMet.UNKNOWN
+
+
+def test_a_hang_up_that_was_asked_for_is_the_callers_when_the_carrier_does_not_say() -> None:
+    asked = reduce(apply, (Answered(at=at(3)), EndRequested(at=at(5)), EndRequested(at=at(6))), QUEUED)
+
+    assert asked.end_requested_at == at(5)
+    assert apply(asked, HungUp(at=at(7))).end_reason is EndReason.ENDED_BY_CALLER
+
+
+@pytest.mark.parametrize(
+    ("seen", "met"),
+    [
+        ((NotAnswered(at=LATER),), GoalMet.NO),
+        ((Answered(at=at(3)), OwnerLost(at=LATER)), GoalMet.UNKNOWN),
+        ((Answered(at=at(3)), Detected(at=at(4), answered_by=AnsweredBy.MACHINE), HungUp(at=LATER)), GoalMet.NO),
+        ((Answered(at=at(3)), HungUp(at=LATER)), None),
+        ((Answered(at=at(3)), Judged(at=at(5), outcome=MET), OwnerLost(at=LATER)), GoalMet.YES),
+    ],
+)
+def test_an_end_without_a_judged_talk_still_says_what_came_of_it(seen: Sequence[Event], met: GoalMet | None) -> None:
+    call = reduce(apply, seen, QUEUED)
+
+    assert (call.outcome and call.outcome.goal_met) == met
+
+
+def test_only_signs_of_life_of_the_line_count_as_such() -> None:
+    alive = {type(event) for event in samples(LATER) if apply(called(S.RINGING), event).heard_from_at == LATER}
+
+    assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken}

@@ -1,0 +1,119 @@
+"""One account with a voice agent, its keys, a stranger, and a carrier: all real parts, on a clock turned by hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from callmcp.agents.model import Agent
+from callmcp.agents.operations import Agents
+from callmcp.calls.model import Call, CallRequest, CallStatus, PhoneNumber, Turn
+from callmcp.calls.operations import Calls
+from callmcp.clock import TestClock
+from callmcp.conversation.ports import LanguageModel
+from callmcp.identity.model import Principal, Scope
+from callmcp.identity.operations import Keys
+from callmcp.llm.scripted import ScriptedModel
+from callmcp.numbering import PhoneNumbersPlan
+from callmcp.store import Store
+from callmcp.store.memory import MemoryStore
+from callmcp.telephony.simulator.client import Simulator
+
+CALLER_ID = "+15550100000"
+GREETING = "Hello, this is Ada from Example Clinic."
+CONTEXT = "Remind Ms Lee of her appointment tomorrow at 9:30 and ask her to confirm."
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """`owner` and `colleague` are keys of one account, `narrow` is one that is limited to another agent of it."""
+
+    clock: TestClock
+    store: Store
+    agents: Agents
+    calls: Calls
+    simulator: Simulator
+    agent: Agent
+    owner: Principal
+    colleague: Principal
+    narrow: Principal
+    stranger: Principal
+
+    def another_process(self, name: str = "process-2") -> "Process":
+        simulator = Simulator(clock=self.clock, model=ScriptedModel(), caller_id=CALLER_ID)
+        return Process(calls=_calls(self.store, self.agents, simulator, self.clock, owner=name), simulator=simulator)
+
+    async def place(self, to: str = "+14155550100", **fields: str | int) -> Call:
+        request = CallRequest(
+            agent_id=self.agent.id,
+            to=PhoneNumber.parse(to),
+            context=str(fields.get("context", CONTEXT)),
+            idempotency_key=str(fields["idempotency_key"]) if "idempotency_key" in fields else None,
+            max_duration_seconds=int(fields["max_duration_seconds"]) if "max_duration_seconds" in fields else None,
+        )
+        return (await self.calls.place(self.owner, request)).call
+
+    async def record(self, call: Call) -> tuple[Call, Sequence[Turn]]:
+        return await self.calls.get(self.owner, call.id)
+
+    async def until_over(
+        self, call: Call, *, seconds: float = 120
+    ) -> tuple[Call, Sequence[Turn], Sequence[CallStatus]]:
+        """The call and its turns when it has ended, and the statuses it went through."""
+        statuses = [call.status]
+        deadline = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            now, turns = await self.record(call)
+            if now.status is not statuses[-1]:
+                statuses.append(now.status)
+            if now.status.is_final:
+                return now, turns, statuses
+            assert self.clock.now() < deadline, f"still {now.status} after {seconds} s"
+            await self.clock.advance(0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """Another process on the same store."""
+
+    calls: Calls
+    simulator: Simulator
+
+
+def _calls(store: Store, agents: Agents, simulator: Simulator, clock: TestClock, *, owner: str) -> Calls:
+    return Calls(
+        store=store,
+        agents=agents,
+        telephony=simulator,
+        numbers=PhoneNumbersPlan(),
+        clock=clock,
+        owner=owner,
+        poll=0.01,
+    )
+
+
+async def build(
+    *, model: LanguageModel | None = None, carrier: type[Simulator] = Simulator, store: Store | None = None
+) -> World:
+    clock = TestClock()
+    store = store or MemoryStore()
+    keys = Keys(store, clock)
+    account, other = await keys.default_account(), await keys.create_account("other")
+    agents = Agents(store, clock)
+    everything = frozenset({Scope.ADMIN})
+    owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
+    simulator = carrier(clock=clock, model=model or ScriptedModel(), caller_id=CALLER_ID)
+    second = await agents.create(owner, name="Bob", greeting="Hello, this is Bob.")
+    return World(
+        clock=clock,
+        store=store,
+        agents=agents,
+        calls=_calls(store, agents, simulator, clock, owner="process-1"),
+        simulator=simulator,
+        agent=await agents.create(owner, name="Ada", greeting=GREETING),
+        owner=owner,
+        colleague=Principal(account_id=account.id, key_id="key_colleague", scopes=everything),
+        narrow=Principal(
+            account_id=account.id, key_id="key_narrow", scopes=everything, agent_ids=frozenset({second.id})
+        ),
+        stranger=Principal(account_id=other.id, key_id="key_stranger", scopes=everything),
+    )
