@@ -65,6 +65,7 @@ class Simulator:
         if isinstance(scenario.then, Refusal):
             refusal = scenario.then
             raise CarrierRefused(refusal.message, code=refusal.code, carrier_code=refusal.carrier_code)
+        log.info("simulated_call_placed", call_id=call.id)
         live = _SimulatedCall(call, agent, scenario, observe=observe, model=self._model, clock=self._clock)
         self._live[call.id] = live
         self._tasks[call.id] = asyncio.create_task(self._carry(live), name=f"simulated {call.id}")
@@ -183,9 +184,10 @@ class _SimulatedCall:
         while True:
             try:
                 call = await self._observe_once(call_id, *events)
-                if call.status.is_final:
-                    self.end()
-                return call
             except Unavailable:
                 log.warning("observe_retried", call_id=call_id)
                 await self._clock.sleep(RETRY_SECONDS)
+            else:
+                if call.status.is_final:
+                    self.end()
+                return call
