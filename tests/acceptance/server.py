@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +28,8 @@ class Server:
     process: subprocess.Popen[bytes]
     started_in_seconds: float
     log: Path
+    first_key: str = ""
+    """The key that `callmcp init` made (calls:write agents:read), when it is this run that made it."""
 
     @property
     def endpoint(self) -> str:
@@ -61,9 +63,9 @@ def running(data: Path, *, interpreter: Sequence[str] = (sys.executable,), **set
     `interpreter` may be a Python under something else, such as a profiler. What the server logs goes to serve.log in
     `data`.
     """
-    callmcp("init", data=data, **settings)
+    first_key = callmcp("init", data=data, **settings).strip()
     with serving(data, interpreter=interpreter, **settings) as server:
-        yield server
+        yield replace(server, first_key=first_key)
 
 
 @contextmanager

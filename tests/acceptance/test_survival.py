@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,7 +28,6 @@ from tests import postgres
 from tests.acceptance.mcp_client import Mcp, is_final, is_talking, until
 from tests.acceptance.server import Server, callmcp, environment, running, serving
 
-SCOPES = ("calls:write", "agents:read")
 OWNER_SILENCE_SECONDS = 2
 SETTLED_WITHIN_SECONDS = 8
 KILLS = int(os.environ.get("CALLMCP_TEST_KILLS", "4"))
@@ -45,8 +45,7 @@ class Diary:
 
 def test_a_killed_server_loses_no_call_and_dials_none_twice(tmp_path: Path) -> None:
     settings = {"owner_silence_seconds": OWNER_SILENCE_SECONDS, "simulator_speed": 3}
-    callmcp("init", data=tmp_path, **settings)
-    key = callmcp("keys", "create", "k", "--scope", "calls:write", data=tmp_path).strip()
+    key = callmcp("init", data=tmp_path, **settings).strip()
     diary = Diary()
     for kill in range(KILLS):
         chance = random.Random(kill)  # noqa: S311 - to be repeated, not to be secret
@@ -142,7 +141,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     data = tmp_path_factory.mktemp("pair")
     settings = {"owner_silence_seconds": OWNER_SILENCE_SECONDS}
     with running(data, **settings) as one, serving(data, name="other", **settings) as other:
-        yield Pair(one, other, one.key(*SCOPES))
+        yield Pair(one, other, one.first_key)
 
 
 @pytest.fixture
@@ -245,7 +244,7 @@ def test_frozen_together_and_woken_in_any_order_nobody_is_taken_for_dead(pair: P
 
 
 def test_a_stop_answers_who_waits_settles_live_calls_and_exits_with_0_within_10_seconds(tmp_path: Path) -> None:
-    with running(tmp_path) as server, Mcp(server.base, server.key(*SCOPES)) as mcp:
+    with running(tmp_path) as server, Mcp(server.base, server.first_key) as mcp:
         call_id = mcp.place()["call_id"]
         mcp.until(call_id, is_talking, seconds=10)
         unfinished = httpx.Client(base_url=server.base)
@@ -274,8 +273,6 @@ def _drip(port: int, seconds: float) -> float:
     """Sends a body so slowly that it is never whole; how long the server bore it."""
     began = time.monotonic()
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
-    import socket
-
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(head)
         while time.monotonic() - began < seconds:
@@ -287,7 +284,7 @@ def _drip(port: int, seconds: float) -> float:
     return time.monotonic() - began
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def postgres_url() -> Iterator[str]:
     with postgres.database() as url:
         yield url
@@ -311,8 +308,7 @@ def test_on_postgresql_a_killed_server_loses_no_call(tmp_path: Path, postgres_ur
 def test_a_database_that_goes_away_and_comes_back_costs_no_call(tmp_path: Path, postgres_url: str) -> None:
     name = postgres_url.partition("?")[0].rpartition("/")[2]
     settings = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
-    callmcp("init", data=tmp_path, **settings)
-    key = callmcp("keys", "create", "k", "--scope", "calls:write", data=tmp_path, **settings).strip()
+    key = callmcp("init", data=tmp_path, **settings).strip()
     with (
         serving(tmp_path, name="one", **settings) as first,
         serving(tmp_path, name="other", **settings) as second,
