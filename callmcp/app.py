@@ -86,7 +86,6 @@ async def running(parts: Services) -> AsyncIterator[None]:
         stack.push_async_callback(parts.store.close)
         await parts.store.upgrade()
         await parts.store.beat(parts.owner)
-        stack.push_async_callback(parts.store.forget_owner, parts.owner)
         stack.push_async_callback(parts.telephony.close)
         await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))
         await stack.enter_async_context(_repeated(parts.sweep.settle, SETTLE_SECONDS))

@@ -1,11 +1,12 @@
 """What calls need of the world. Each port has a shipped stand-in: the memory store, the simulator, the test clock."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, PhoneNumber, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, PhoneNumber, Position, Turn
 
 Observe = Callable[..., Awaitable[Call]]
 """`observe(call_id, *events)`: tells the domain what happened, in order, and returns the call after it."""
@@ -43,8 +44,15 @@ class CallStore(Protocol):
     ) -> Sequence[Call]:
         """The newest calls first, by (created_at, id). `agent_ids` empty means those of every agent."""
 
-    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
-        """Calls of any account that are not final, oldest first: all, or those one owner carries."""
+    async def carried_by(self, owner: str) -> Sequence[Call]:
+        """The calls of any account that are not final and that this owner carries, oldest first."""
+
+    async def to_end(self, owner: str) -> Sequence[Call]:
+        """Those of them that somebody has asked to end."""
+
+    async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
+        """The calls of any account in this status, which is not final, that were last heard from at `since` or
+        before, the quietest first."""
 
     async def beat(self, owner: str) -> None:
         """Says that `owner` is alive, by adding one to its count of beats."""

@@ -5,11 +5,12 @@ Two loops, started by the composition root wherever calls are placed:
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
-from callmcp.calls.events import Event, FellSilent, GivenUp, OwnerLost
-from callmcp.calls.model import Call, CallStatus
+from callmcp.calls.events import FellSilent, GivenUp, OwnerLost
+from callmcp.calls.model import CallStatus
 from callmcp.calls.operations import Calls
 from callmcp.calls.ports import CallStore, Telephony
 from callmcp.clock import Clock
@@ -50,43 +51,34 @@ class Sweep:
     async def beat(self) -> None:
         """One heartbeat, and obedience to stored requests to end this process's calls."""
         await self._store.beat(self._owner)
-        for call in await self._store.live(owner=self._owner):
-            if call.end_requested_at is not None:
-                await self._telephony.end(call)
+        for call in await self._store.to_end(self._owner):
+            await self._telephony.end(call)
 
     async def settle(self) -> None:
-        """One look over all live calls."""
-        live = await self._store.live()
-        gone = await self._silent_owners({call.owner for call in live if call.owner is not None})
-        for call in live:
-            event = self._overdue(call, owner_gone=call.owner in gone)
-            if event is not None:
+        """One look at the calls of processes that are gone, and at those that were quiet for too long."""
+        now = self._clock.now()
+        for owner in await self._silent_owners():
+            for call in await self._store.carried_by(owner):
+                await self._calls.observe(call.id, OwnerLost(at=now))
+            await self._store.forget_owner(owner)
+        for status, seconds, event in (
+            (CallStatus.QUEUED, self._patience.silence, FellSilent(at=now)),
+            (CallStatus.UNKNOWN, self._patience.silence + self._patience.give_up, GivenUp(at=now)),
+        ):
+            for call in await self._store.quiet(status, since=now - timedelta(seconds=seconds)):
                 await self._calls.observe(call.id, event)
 
-    def _overdue(self, call: Call, *, owner_gone: bool) -> Event | None:
-        now = self._clock.now()
-        quiet = now - call.heard_from_at
-        if owner_gone:
-            return OwnerLost(at=now)
-        if call.status is CallStatus.QUEUED and quiet >= timedelta(seconds=self._patience.silence):
-            return FellSilent(at=now)
-        if call.status is CallStatus.UNKNOWN and quiet >= timedelta(
-            seconds=self._patience.silence + self._patience.give_up
-        ):
-            return GivenUp(at=now)
-        return None
-
-    async def _silent_owners(self, owners: set[str]) -> set[str]:
+    async def _silent_owners(self) -> Collection[str]:
         """Owners whose count of beats has not moved for too long on this process's own clock: others' may be wrong."""
         beats = await self._store.beats()
         now = asyncio.get_running_loop().time()
-        silent = set()
-        for owner in owners - {self._owner}:
-            count = beats.get(owner, -1)
-            seen, since = self._last_beats.get(owner, (None, now))
+        for owner, count in beats.items():
+            seen, _ = self._last_beats.get(owner, (None, now))
             if seen != count:
                 self._last_beats[owner] = (count, now)
-            elif now - since >= self._patience.owner:
-                silent.add(owner)
-        self._last_beats = {owner: seen for owner, seen in self._last_beats.items() if owner in owners}
-        return silent
+        self._last_beats = {owner: last for owner, last in self._last_beats.items() if owner in beats}
+        return [
+            owner
+            for owner, (_, since) in self._last_beats.items()
+            if owner != self._owner and now - since >= self._patience.owner
+        ]

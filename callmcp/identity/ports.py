@@ -26,7 +26,8 @@ class KeyStore(Protocol):
         """The keys of one account, or of all, oldest first."""
 
     async def save_key(self, key: ApiKey) -> None:
-        """Replaces what is stored under `key.id`, but for `last_used_at`."""
+        """Replaces what is stored under `key.id`, but for `last_used_at`, and never takes back a `revoked_at`: whoever
+        read the key before it was revoked does not revive it. Raises NotFound."""
 
     async def touch_key(self, key_id: str, at: datetime) -> None:
         """Sets `last_used_at`."""

@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_, update
 
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Conflict, NotFound
 from callmcp.store.connection import Connection, InsertNew
 from callmcp.store.fold import fold
@@ -40,8 +41,14 @@ _TURNS = (
     )
     .order_by(TURNS.c.index)
 )
-_LIVE = select(CALLS).where(IS_LIVE).order_by(CALLS.c.created_at, CALLS.c.id)
-_LIVE_OF_OWNER = _LIVE.where(CALLS.c.owner == bindparam("owner"))
+CARRIED = select(CALLS).where(IS_LIVE, CALLS.c.owner == bindparam("owner")).order_by(CALLS.c.created_at, CALLS.c.id)
+TO_END = CARRIED.where(CALLS.c.end_requested_at.is_not(None))
+QUIET = (
+    select(CALLS)
+    .where(IS_LIVE, CALLS.c.status == bindparam("status"), CALLS.c.heard_from_at <= bindparam("since"))
+    .order_by(CALLS.c.heard_from_at, CALLS.c.id)
+    .limit(bindparam("limit"))
+)
 _FIRST_BEAT = InsertNew(OWNERS).values(id=bindparam("owner"), beats=1)
 _BEAT = update(OWNERS).where(OWNERS.c.id == bindparam("owner")).values(beats=OWNERS.c.beats + 1)
 _BEATS = select(OWNERS.c.id, OWNERS.c.beats)
@@ -117,17 +124,25 @@ def calls(
         parameters["to"] = wanted.to
     if wanted.since is not None:
         parameters["since"] = micros(wanted.since)
-    if wanted.until is not None:
-        parameters["until"] = micros(wanted.until)
-    if after is not None:
-        parameters |= {"after_created_at": micros(after.created_at), "after_id": after.id}
+    if (end := _earlier(wanted.until, after)) is not None:
+        parameters |= {"end": end[0], "end_id": end[1]}
     rows = [
         row
         for agent in _narrowed_to(wanted, agent_ids)
-        for row in connection.all(_calls_with(frozenset(parameters | agent)), parameters | agent)
+        for row in connection.all(listing(frozenset(parameters | agent)), parameters | agent)
     ]
     found = sorted(map(call_value, rows), key=lambda call: (call.created_at, call.id), reverse=True)
     return found[:limit]
+
+
+def _earlier(until: datetime | None, after: Position | None) -> tuple[int, str] | None:
+    """Where a list ends at its new side: two conditions there would bring SQLite's planner to a worse index."""
+    ends = []
+    if until is not None:
+        ends.append((micros(until), ""))  # no id sorts before the empty one, so this is all of that moment
+    if after is not None:
+        ends.append((micros(after.created_at), after.id))
+    return min(ends, default=None)
 
 
 def _narrowed_to(wanted: CallFilter, agent_ids: frozenset[str]) -> Sequence[Columns]:
@@ -139,9 +154,12 @@ def _narrowed_to(wanted: CallFilter, agent_ids: frozenset[str]) -> Sequence[Colu
 
 
 @functools.cache
-def _calls_with(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
-    """Newest first. With `to`, nothing else may choose the index: a planner without statistics might take the one on
-    status and walk through every completed call (`|| ''` and `+ 0` keep it from that)."""
+def listing(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
+    """The newest first, narrowed by what is named.
+
+    With `to`, nothing else may choose the index (so the `|| ''`): a planner without statistics might go by status and
+    walk through every completed call.
+    """
     by_number = "to" in parameters
     status = CALLS.c.status.concat("") if by_number else CALLS.c.status
     agent_id = CALLS.c.agent_id.concat("") if by_number else CALLS.c.agent_id
@@ -151,9 +169,7 @@ def _calls_with(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
         "status": status == bindparam("status"),
         "to": CALLS.c.to == bindparam("to"),
         "since": CALLS.c.created_at >= bindparam("since"),
-        "until": CALLS.c.created_at < bindparam("until"),
-        "after_id": tuple_(CALLS.c.created_at, CALLS.c.id)
-        < tuple_(bindparam("after_created_at"), bindparam("after_id")),
+        "end": tuple_(CALLS.c.created_at, CALLS.c.id) < tuple_(bindparam("end"), bindparam("end_id")),
     }
     return (
         select(CALLS)
@@ -163,8 +179,16 @@ def _calls_with(parameters: frozenset[str]) -> Select[tuple[object, ...]]:
     )
 
 
-def live(connection: Connection, owner: str | None) -> Sequence[Call]:
-    rows = connection.all(*((_LIVE, {}) if owner is None else (_LIVE_OF_OWNER, {"owner": owner})))
+def carried_by(connection: Connection, owner: str) -> Sequence[Call]:
+    return [call_value(row) for row in connection.all(CARRIED, {"owner": owner})]
+
+
+def to_end(connection: Connection, owner: str) -> Sequence[Call]:
+    return [call_value(row) for row in connection.all(TO_END, {"owner": owner})]
+
+
+def quiet(connection: Connection, status: CallStatus, since: datetime, limit: int) -> Sequence[Call]:
+    rows = connection.all(QUIET, {"status": status.value, "since": micros(since), "limit": limit})
     return [call_value(row) for row in rows]
 
 

@@ -5,6 +5,7 @@ own execution costs about 60 microseconds a statement, SQLite's answer to one ab
 """
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,7 +23,7 @@ from callmcp.errors import BadConfiguration, Unavailable
 from callmcp.store.tables import Columns, Row
 
 BUSY_SECONDS: Final = 10.0
-"""How long a write waits for another process's transaction on the same SQLite file."""
+"""How long a write waits for another process's transaction: on the same SQLite file, on the same call in PostgreSQL."""
 
 _FORMS = "sqlite:///path/to/file or postgresql://user:password@host/name"
 
@@ -47,23 +48,30 @@ def engine_for(url: str) -> Engine:
     if parsed.drivername == "sqlite":
         return _sqlite(parsed)
     if parsed.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
-        return create_engine(
-            parsed.set(drivername="postgresql+psycopg"),
-            poolclass=NullPool,
-            connect_args={"connect_timeout": 5, "application_name": "callmcp"},
-        )
+        return _postgresql(parsed)
     raise BadConfiguration(f"There is no database for {parsed.drivername!r} URLs: it must be {_FORMS}.")
 
 
 def _sqlite(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise BadConfiguration("An SQLite database needs a file: each thread of the store has its own connection.")
-    # isolation_level None: the driver begins nothing by itself, so that a transaction is what this package says it is.
+    existing = f"{Path(url.database).absolute().as_uri()}?mode=rw"  # schema.py makes new ones, and makes them private
+
+    def connect() -> sqlite3.Connection:
+        # isolation_level None: the driver begins nothing by itself, so a transaction is what this package says it is.
+        return sqlite3.connect(existing, uri=True, isolation_level=None, timeout=BUSY_SECONDS, cached_statements=256)
+
+    return create_engine(url, creator=connect, paramstyle="named", poolclass=NullPool, pool_reset_on_return=None)
+
+
+def _postgresql(url: URL) -> Engine:
+    # Without these, a server that vanishes without a word is noticed by TCP's own clocks: after minutes or hours.
+    patience = {"connect_timeout": 5, "tcp_user_timeout": 15_000, "keepalives_idle": 15, "keepalives_interval": 5}
     return create_engine(
-        url,
+        url.set(drivername="postgresql+psycopg"),
+        connect_args={"application_name": "callmcp"} | patience,
         poolclass=NullPool,
-        paramstyle="named",
-        connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "cached_statements": 256},
+        pool_reset_on_return=None,
     )
 
 
@@ -107,7 +115,7 @@ class Connection:
             self._begin = "BEGIN IMMEDIATE"
         else:
             self._driver.autocommit = True
-            self._begin = "BEGIN"
+            self._begin = f"BEGIN; SET LOCAL lock_timeout = '{BUSY_SECONDS}s'"
 
     @property
     def is_sqlite(self) -> bool:

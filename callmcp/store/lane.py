@@ -7,6 +7,7 @@ writer the same taking together is the group commit: one flush of the disk for a
 
 import asyncio
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -112,32 +113,36 @@ class Lane:
         rested_since = 0.0
         while asks := self._take():
             try:
-                if connection is not None and time.monotonic() - rested_since > _TRUSTED_SECONDS:
-                    connection = connection if connection.answers() else None
-                connection = connection or Connection(self._engine)
+                rested = time.monotonic() - rested_since > _TRUSTED_SECONDS
+                if connection is None or connection.is_lost or (rested and not connection.answers()):
+                    connection = None
+                    connection = Connection(self._engine)
                 self._way(connection, asks)
-            except Exception as error:
+            except Exception as error:  # the askers' to judge, and the thread serves the next
+                if connection is None:
+                    # Nobody else here would fare better, and each in turn would wait as long for a silent server.
+                    asks += self._take_more(sys.maxsize)
                 for ask in asks:
                     ask.error = error
-            if connection is not None and connection.is_lost:
-                connection = None
             rested_since = time.monotonic()
             self._tell(asks)
         if connection is not None:
             connection.close()
 
-    def _take(self) -> Sequence[Ask]:
+    def _take(self) -> list[Ask]:
         """Waits for the first job and takes along what else is there; empty when the lane closes."""
         first = self._asked.get()
+        return [] if first is None else [first, *self._take_more(self._most - 1)]
+
+    def _take_more(self, most: int) -> list[Ask]:
         taken: list[Ask] = []
         with contextlib.suppress(Empty):
-            while first is not None:
-                taken.append(first)
-                if len(taken) == self._most:
-                    return taken
-                first = self._asked.get_nowait()
-            if taken:
-                self._asked.put(None)  # the next round's, or another thread's
+            while len(taken) < most:
+                ask = self._asked.get_nowait()
+                if ask is None:
+                    self._asked.put(None)  # the next round's, or another thread's
+                    break
+                taken.append(ask)
         return taken
 
     def _tell(self, asks: Sequence[Ask]) -> None:

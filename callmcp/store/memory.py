@@ -6,7 +6,7 @@ from datetime import datetime
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Conflict, NotFound
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store.fold import fold
@@ -151,7 +151,7 @@ class MemoryStore:
         limit: int,
         after: Position | None = None,
     ) -> Sequence[Call]:
-        account_id, wanted = storable(account_id), storable(wanted)
+        account_id, wanted, agent_ids = storable(account_id), storable(wanted), storable(agent_ids)
         found = [
             call
             for call in self._calls.values()
@@ -162,10 +162,16 @@ class MemoryStore:
         ]
         return sorted(found, key=_age, reverse=True)[:limit]
 
-    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
+    async def carried_by(self, owner: str) -> Sequence[Call]:
         owner = storable(owner)
-        found = (call for call in self._calls.values() if not call.status.is_final)
-        return sorted((call for call in found if owner is None or call.owner == owner), key=_age)
+        return sorted((c for c in self._calls.values() if c.owner == owner and not c.status.is_final), key=_age)
+
+    async def to_end(self, owner: str) -> Sequence[Call]:
+        return [call for call in await self.carried_by(owner) if call.end_requested_at is not None]
+
+    async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
+        found = [c for c in self._calls.values() if c.status is status and c.heard_from_at <= since]
+        return sorted(found, key=lambda call: (call.heard_from_at, call.id))[:limit]
 
     async def beat(self, owner: str) -> None:
         owner = storable(owner)

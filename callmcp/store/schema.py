@@ -2,6 +2,9 @@
 
 Migrations are alembic's, in `migrations/`. Opening a current database compares one row with a constant, because
 importing alembic takes longer than all the rest of a start.
+
+A change of the schema is a change in `tables.py`, a file in `migrations/versions/` that brings a database there, and
+its revision as HEAD. A test compares what the two make on both databases.
 """
 
 import time
@@ -19,7 +22,10 @@ _LOCK = 0x63616C6C6D6370  # "callmcp": the advisory lock that one migrating proc
 
 
 def revision(engine: Engine) -> str | None:
-    """Raises Unavailable when the database cannot be reached."""
+    """The newest migration that the database has had, None for none. Raises Unavailable when it cannot be reached."""
+    file = sqlite_file(engine)
+    if file is not None and not file.exists():  # looking must not make one
+        return None
     with told_as_ours(engine.dialect), engine.connect() as connection:
         return _revision(connection)
 

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, Position, Turn
+from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Unavailable
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store import agents, backup, calls, keys, lane, schema
@@ -135,8 +135,14 @@ class SqlStore:
     ) -> Sequence[Call]:
         return await self._read(calls.calls, account_id, wanted, agent_ids=agent_ids, limit=limit, after=after)
 
-    async def live(self, *, owner: str | None = None) -> Sequence[Call]:
-        return await self._read(calls.live, owner)
+    async def carried_by(self, owner: str) -> Sequence[Call]:
+        return await self._read(calls.carried_by, owner)
+
+    async def to_end(self, owner: str) -> Sequence[Call]:
+        return await self._read(calls.to_end, owner)
+
+    async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
+        return await self._read(calls.quiet, status, since, limit)
 
     async def beat(self, owner: str) -> None:
         await self._write(calls.beat, owner)

@@ -170,7 +170,8 @@ class CallRow(SQLModel, table=True):
         Index("ix_calls_status", "account_id", "status", "created_at", "id"),
         Index("ix_calls_agent_status", "account_id", "agent_id", "status", "created_at", "id"),
         Index("ix_calls_to", "account_id", "to", "created_at", "id"),
-        Index("ix_calls_live", "created_at", "id", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
+        Index("ix_calls_carried", "owner", "end_requested_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
+        Index("ix_calls_quiet", "status", "heard_from_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index(
             "ux_calls_idempotency_key",
             "account_id",

@@ -59,7 +59,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             made = SqlStore(f"sqlite:///{file}")
         case _:
             url = request.getfixturevalue("migrated_postgres")
-            postgres.run(url, "TRUNCATE accounts, api_keys, agents, calls, turns, owners")
+            postgres.empty(url, "turns", "calls", "agents", "api_keys", "accounts", "owners")
             made = SqlStore(url)
     await made.open()
     await made.upgrade()

@@ -123,6 +123,6 @@ async def test_text_that_no_database_can_hold_is_replaced_and_found_again(store:
     assert found.name == "\ufffd\ufffd"
     await store.add_key(a_key(name="a\x00b", agent_ids=frozenset({"agt_\ud800"})))
     (key,) = await store.keys()
-    assert (key.name, key.agent_ids) == ("a\ufffdb", {"agt_\ufffd"})
+    assert (key.name, key.agent_ids) == ("a\ufffdb", frozenset({"agt_\ufffd"}))
     assert await store.key("key_\x00") is None
     assert await store.key_by_digest("\udfff") is None

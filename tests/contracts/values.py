@@ -15,7 +15,8 @@ _numbers = itertools.count(1)
 
 def an_account(**fields: Any) -> Account:
     number = next(_numbers)
-    return Account(**{"id": f"acct_{number:012x}", "name": f"account {number}", "created_at": NOON} | fields)
+    some: dict[str, Any] = {"id": f"acct_{number:012x}", "name": f"account {number}", "created_at": NOON}
+    return Account(**some | fields)
 
 
 def a_key(**fields: Any) -> ApiKey:

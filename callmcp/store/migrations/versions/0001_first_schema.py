@@ -86,9 +86,16 @@ def upgrade() -> None:
     op.create_index("ix_calls_agent", "calls", ["account_id", "agent_id", "created_at", "id"])
     op.create_index("ix_calls_agent_status", "calls", ["account_id", "agent_id", "status", "created_at", "id"])
     op.create_index(
-        "ix_calls_live",
+        "ix_calls_carried",
         "calls",
-        ["created_at", "id"],
+        ["owner", "end_requested_at"],
+        sqlite_where=sa.text("status IN ('in-progress', 'initiated', 'queued', 'ringing', 'unknown')"),
+        postgresql_where=sa.text("status IN ('in-progress', 'initiated', 'queued', 'ringing', 'unknown')"),
+    )
+    op.create_index(
+        "ix_calls_quiet",
+        "calls",
+        ["status", "heard_from_at"],
         sqlite_where=sa.text("status IN ('in-progress', 'initiated', 'queued', 'ringing', 'unknown')"),
         postgresql_where=sa.text("status IN ('in-progress', 'initiated', 'queued', 'ringing', 'unknown')"),
     )

@@ -1,0 +1,36 @@
+"""A value, its row and its two functions have the same fields, so that none is lost on the way."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from sqlalchemy import Table
+
+from callmcp.agents.model import Agent
+from callmcp.calls.model import Call, Speaker, Turn
+from callmcp.identity.model import Account, ApiKey
+from callmcp.store import tables
+from tests.contracts.values import NOON, a_call, a_key, an_account, an_agent
+
+TURN = Turn(index=0, at=NOON, speaker=Speaker.AGENT, text="Hello.")
+
+BORDERS: list[tuple[type[Any], Table, dict[str, Any], Callable[[Any], Any], object]] = [
+    (Account, tables.ACCOUNTS, tables.account_columns(account := an_account()), tables.account_value, account),
+    (ApiKey, tables.KEYS, tables.key_columns(key := a_key()), tables.key_value, key),
+    (Agent, tables.AGENTS, tables.agent_columns(agent := an_agent()), tables.agent_value, agent),
+    (Call, tables.CALLS, tables.call_columns(call := a_call()), tables.call_value, call),
+    (Turn, tables.TURNS, tables.turn_columns("call_1", TURN), tables.turn_value, TURN),
+]
+
+
+@pytest.mark.parametrize(("kind", "table", "columns", "value_of", "value"), BORDERS, ids=lambda part: str(part)[:20])
+def test_a_row_has_the_fields_of_its_value(
+    kind: type[Any], table: Table, columns: dict[str, Any], value_of: Callable[[Any], Any], value: object
+) -> None:
+    names = [field.name for field in fields(kind)]
+    if kind is Turn:
+        names.insert(0, "call_id")  # a turn is known by its call
+    assert [column.name for column in table.c] == names
+    assert list(columns) == names
+    assert value_of([columns[name] for name in names]) == value
