@@ -23,7 +23,7 @@ from callmcp.calls.model import (
 from callmcp.calls.policy import emergency
 from callmcp.calls.ports import CallStore, NumberPlan, Telephony
 from callmcp.clock import Clock
-from callmcp.errors import CarrierRefused, CarrierUncertain, Conflict, NotFound
+from callmcp.errors import CarrierRefused, CarrierUncertain, Conflict, NotFound, Unavailable
 from callmcp.identity.model import Principal, Scope
 
 
@@ -67,6 +67,7 @@ class Calls:
         self._owner = owner
         self._poll = poll
         self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._waiting = True
 
     async def place(self, principal: Principal, request: CallRequest) -> Placed:
         """Dials at most once. The intent is committed before the carrier hears of it, and an ambiguous answer makes
@@ -81,11 +82,16 @@ class Calls:
         agent = await self._agents.get(principal, request.agent_id)
         emergency.check(request.to, self._numbers)
         intent = self._intent(principal, request, agent)
-        stored = await self._store.add(intent)
+        # A client that goes away must not leave an intent undialled, or the carrier's answer unheard.
+        stored = await asyncio.shield(self._add_and_dial(intent, agent))
         if stored.id != intent.id:  # the same key, from another request in this very moment
             return _replay(principal, stored, request)
-        # A client that goes away must not leave the carrier's answer unheard.
-        return Placed(call=await asyncio.shield(self._dial(stored, agent)), replayed=False)
+        return Placed(call=stored, replayed=False)
+
+    async def _add_and_dial(self, intent: Call, agent: Agent) -> Call:
+        """The call dialled, or the one that has its idempotency key already."""
+        stored = await self._store.add(intent)
+        return await self._dial(stored, agent) if stored.id == intent.id else stored
 
     async def _placed_before(self, principal: Principal, request: CallRequest) -> Placed | None:
         if request.idempotency_key is None:
@@ -125,7 +131,11 @@ class Calls:
             event = FellSilent(at=self._clock.now())
         else:
             event = Accepted(at=self._clock.now(), carrier_id=carrier_id)
-        return await self.observe(call.id, event)
+        try:
+            return await self.observe(call.id, event)
+        except Unavailable:
+            # The carrier has the call. To say "unavailable, try again" now would make the client place a second one.
+            return call
 
     async def end(self, principal: Principal, call_id: str) -> Call:
         """Cancels before the answer, hangs up after it; a call that is over is returned as it is. Raises NotFound.
@@ -171,6 +181,13 @@ class Calls:
         call = await self._seen(principal, call_id)
         await self._wait(call_id, seconds=seconds, until_unknown=call.status is not CallStatus.UNKNOWN)
 
+    def stop_waiting(self) -> None:
+        """Lets everybody who waits have the call as it stands, and nobody wait from now on: the process stops."""
+        self._waiting = False
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.set()
+
     async def list(
         self, principal: Principal, wanted: CallFilter, *, limit: int = 20, after: Position | None = None
     ) -> Page:
@@ -202,7 +219,7 @@ class Calls:
                     raise _not_found(call_id)
                 left = deadline - asyncio.get_running_loop().time()
                 settled = call.status.is_final or (until_unknown and call.status is CallStatus.UNKNOWN)
-                if settled or left <= 0:
+                if settled or left <= 0 or not self._waiting:
                     return call
                 try:
                     async with asyncio.timeout(min(left, self._poll)):

@@ -98,6 +98,8 @@ LOST = CallError(
 
 def apply(call: Call, event: Event) -> Call:
     """The call after `event`. The very same object when the event has nothing new to say."""
+    if _speaks_from_the_grave(call, event):
+        return call
     status = TRANSITIONS[call.status].get(type(event))
     facts: dict[str, Any] = dict(_FACTS[type(event)](call, event)) if type(event) in _FACTS else {}
     if status is not None:
@@ -108,6 +110,14 @@ def apply(call: Call, event: Event) -> Call:
         facts["heard_from_at"] = max(call.heard_from_at, event.at)
     changed = {name: value for name, value in facts.items() if getattr(call, name) != value}
     return _truthful(replace(call, **changed)) if changed else call
+
+
+def _speaks_from_the_grave(call: Call, event: Event) -> bool:
+    """A process that was stopped for so long that its call was settled wakes up and talks on. What it has to tell of
+    the time before is a fact, what it does after that is not the call any more; a wish not to be called is heard
+    always."""
+    lost_at = call.ended_at if call.end_reason is EndReason.SERVER_LOST else None
+    return lost_at is not None and event.at > lost_at and not isinstance(event, OptedOut)
 
 
 def _truthful(call: Call) -> Call:

@@ -29,6 +29,9 @@ class Patience:
     owner: float = 5
 
 
+LOOKS = 4  # at the least, at an owner that is silent, before its calls are settled
+
+
 class Sweep:
     def __init__(
         self,
@@ -46,7 +49,8 @@ class Sweep:
         self._clock = clock
         self._owner = owner
         self._patience = patience
-        self._last_beats: dict[str, tuple[int, float]] = {}
+        self._silences: dict[str, tuple[int, float]] = {}
+        self._last_look = 0.0
 
     async def beat(self) -> None:
         """One heartbeat, and obedience to stored requests to end this process's calls."""
@@ -69,16 +73,22 @@ class Sweep:
                 await self._calls.observe(call.id, event)
 
     async def _silent_owners(self) -> Collection[str]:
-        """Owners whose count of beats has not moved for too long on this process's own clock: others' may be wrong."""
+        """Owners whose count of beats has not moved for too long on this process's own clock: others' may be wrong.
+
+        One look adds at most a quarter of that time. When the database was away, or this machine slept, the first look
+        comes after a long gap in which nobody could beat, and everybody needs the time to do it again.
+        """
         beats = await self._store.beats()
         now = asyncio.get_running_loop().time()
+        passed = min(now - self._last_look, self._patience.owner / LOOKS)
+        self._last_look = now
+        silences = {}
+        silent = []
         for owner, count in beats.items():
-            seen, _ = self._last_beats.get(owner, (None, now))
-            if seen != count:
-                self._last_beats[owner] = (count, now)
-        self._last_beats = {owner: last for owner, last in self._last_beats.items() if owner in beats}
-        return [
-            owner
-            for owner, (_, since) in self._last_beats.items()
-            if owner != self._owner and now - since >= self._patience.owner
-        ]
+            seen, silence = self._silences.get(owner, (None, 0.0))
+            still = seen == count
+            silences[owner] = (count, silence + passed if still else 0.0)
+            if still and owner != self._owner and silence + passed >= self._patience.owner:
+                silent.append(owner)
+        self._silences = silences
+        return silent

@@ -2,18 +2,24 @@
 
 import asyncio
 import errno
+import gc
 import signal
 import socket
 import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from callmcp.cli.command import Command, opened, settings
+from callmcp.cli.command import Command, settings
 from callmcp.cli.init import first_key
+from callmcp.cli.welcome import welcome
 from callmcp.errors import BadConfiguration, Unavailable
 
 if TYPE_CHECKING:
+    from uvicorn import Config, Server
+
     from callmcp.settings import Settings
 
 BACKLOG = 2048
@@ -31,8 +37,7 @@ def serve(*, host: str | None, port: int | None, with_init: bool) -> None:
     SIGTERM and Ctrl-C let requests under way end, hang up the calls this process carries, and exit with 0.
     """
     chosen = settings(host=host, port=port)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # until, and after, uvicorn has its own
+    _on_signals(lambda *_: sys.exit(0))
     with _listening(chosen) as listener:
         if chosen.port == 0:
             chosen = settings(host=host, port=listener.getsockname()[1])
@@ -40,56 +45,86 @@ def serve(*, host: str | None, port: int | None, with_init: bool) -> None:
 
 
 def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> None:
-    import structlog  # noqa: PLC0415 - see command.opened
-    import uvicorn  # noqa: PLC0415
+    # Collecting garbage while everything is imported finds none and costs a tenth of the start; what is there
+    # afterwards stays, and need not be looked at again.
+    gc.disable()
+    import uvicorn  # noqa: PLC0415 - see command.opened
 
     from callmcp import logs  # noqa: PLC0415
     from callmcp.app import build  # noqa: PLC0415
-    from callmcp.cli.welcome import welcome  # noqa: PLC0415
 
-    class Server(uvicorn.Server):
-        """uvicorn's, which tells when it is ready."""
+    logs.configure(chosen)
+    app = build(chosen)
+    gc.freeze()
+    gc.enable()
+    config = uvicorn.Config(
+        app,
+        http=_http(),
+        lifespan="off",  # entered below: a fault of the store is then an exception like any other
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
+        backlog=BACKLOG,
+    )
+
+    async def run() -> None:
+        async with app.router.lifespan_context(app):
+            key = await first_key(app.state.services) if with_init else None
+            server = _server(
+                config,
+                ready=lambda: _tell(chosen, key=key, with_init=with_init),
+                stopping=app.state.services.calls.stop_waiting,
+            )
+            # uvicorn puts its own handlers in place of these while it serves, and raises the signal again after it.
+            _on_signals(lambda *_: setattr(server, "should_exit", True))
+            await server.serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(run())
+
+
+def _server(config: "Config", *, ready: Callable[[], None], stopping: Callable[[], None]) -> "Server":
+    import uvicorn  # noqa: PLC0415 - see command.opened
+
+    class TellingServer(uvicorn.Server):
+        """uvicorn's, which tells when it is ready and when it stops."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            if not self.should_exit:
-                ready()
+            ready()
 
-    def ready() -> None:
-        endpoint = f"{chosen.public_url}/mcp"
-        structlog.get_logger().info("serving", endpoint=endpoint)
-        if with_init:
-            click.echo(welcome(endpoint=endpoint, data=chosen.data.absolute(), key=secret))
-        else:
-            click.echo(f"CallMCP serves MCP at {endpoint}")
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            stopping()
+            await super().shutdown(sockets)
 
-    logs.configure(chosen)
-    # Opened once before it serves, so that a fault of the store or the settings is one line and not uvicorn's trace.
-    secret = asyncio.run(_prepared(chosen, with_init=with_init))
-    server = Server(
-        uvicorn.Config(
-            build(chosen),
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
-            backlog=BACKLOG,
-        )
-    )
-    server.run(sockets=[listener])
-    if not server.started:
-        raise Unavailable("The server could not start; the lines above say why.")
+    return TellingServer(config)
 
 
-async def _prepared(chosen: "Settings", *, with_init: bool) -> str | None:
-    async with opened(chosen, new=True) as services:
-        if with_init:
-            return await first_key(services)
-        await services.keys.default_account()
-        return None
+def _tell(chosen: "Settings", *, key: str | None, with_init: bool) -> None:
+    import structlog  # noqa: PLC0415 - see command.opened
+
+    endpoint = f"{chosen.public_url}/mcp"
+    structlog.get_logger().info("serving", endpoint=endpoint)
+    if with_init:
+        click.echo(welcome(endpoint=endpoint, data=chosen.data.absolute(), key=key))
+    else:
+        click.echo(f"CallMCP serves MCP at {endpoint}")
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
+
+
+def _http() -> "type[asyncio.Protocol] | str":
+    try:
+        from callmcp.cli.http import Http  # noqa: PLC0415 - see command.opened
+    except ImportError:  # no httptools, as on Windows: uvicorn then has one protocol to choose
+        return "auto"
+    return Http
 
 
 def _listening(chosen: "Settings") -> socket.socket:

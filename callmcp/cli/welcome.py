@@ -8,7 +8,11 @@ from pathlib import Path
 from callmcp.cli.init import DEMO_AGENT
 
 PLACEHOLDER = "YOUR_KEY"
-CALL = {"agent_id": DEMO_AGENT, "to": "+12025550100", "context": "Ask whether the table for two at eight is free."}
+CALL = {
+    "agent_id": DEMO_AGENT,
+    "to": "+12025550100",
+    "context": "Confirm the appointment on Tuesday at ten.",
+}
 
 
 def welcome(*, endpoint: str, data: Path, key: str | None) -> str:

@@ -189,10 +189,13 @@ class _SimulatedCall:
 
     async def _observe(self, call_id: str, *events: Event) -> Call:
         """Like a carrier that repeats its callback until it is answered: what happened is told when the store is
-        back."""
+        back. A call that was settled meanwhile, by a process that took this one for dead, is hung up."""
         while True:
             try:
-                return await self._observe_once(call_id, *events)
+                call = await self._observe_once(call_id, *events)
+                if call.status.is_final:
+                    self.end()
+                return call
             except Unavailable:
                 log.warning("observe_retried", call_id=call_id)
                 await self._clock.sleep(RETRY_SECONDS)
