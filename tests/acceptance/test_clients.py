@@ -43,7 +43,7 @@ CLIENTS = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("data"), simulator_speed=20) as server:
+    with running(tmp_path_factory.mktemp("data"), simulator_speed=4) as server:
         yield server
 
 
