@@ -193,9 +193,10 @@ class _SimulatedCall:
         while True:
             try:
                 call = await self._observe_once(call_id, *events)
-                if call.status.is_final:
-                    self.end()
-                return call
             except Unavailable:
                 log.warning("observe_retried", call_id=call_id)
                 await self._clock.sleep(RETRY_SECONDS)
+            else:
+                if call.status.is_final:
+                    self.end()
+                return call
