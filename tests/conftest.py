@@ -3,6 +3,11 @@
 import os
 
 import pytest
+from hypothesis import settings
+
+# A machine that does other things too is slow now and then, and that is no fault of what is tested.
+settings.register_profile("callmcp", deadline=None)
+settings.load_profile("callmcp")
 
 
 @pytest.fixture(scope="session")

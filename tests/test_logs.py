@@ -2,7 +2,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callmcp import logs
+from callmcp.calls.model import Turn
+from callmcp.conversation.events import Piece
+from callmcp.conversation.prompt import Brief
+from callmcp.llm.scripted import ScriptedModel
 from callmcp.settings import LogFormat, LogLevel, Settings
+from tests.world import build
 
 NUMBER = "+15551234567"
 KEY = "cmcp_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
@@ -183,6 +188,25 @@ def test_the_libraries_log_through_the_same_door(out: io.StringIO) -> None:
     assert events[0]["event"] == "cannot listen for +1…67"
     assert events[1]["event"] == "retrying cmcp_…"
     assert "odd +1…67" in events[2]["event"]
+
+
+class BrokenModel(ScriptedModel):
+    def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:  # noqa: ARG002
+        raise ConnectionError(KEY)
+
+
+@pytest.mark.anyio
+async def test_what_goes_wrong_in_a_call_is_logged_with_the_calls_id(out: io.StringIO) -> None:
+    logs.configure(Settings(), out)
+    world = await build(model=BrokenModel())
+
+    call = await world.place()
+    await world.until_over(call)
+
+    failures = [event for event in lines(out) if event["level"] == "error"]
+    assert failures
+    assert {event["call_id"] for event in failures} == {call.id}
+    assert KEY not in out.getvalue()
 
 
 def test_a_log_that_nobody_reads_any_more_fails_nothing(out: io.StringIO) -> None:

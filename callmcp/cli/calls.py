@@ -30,7 +30,9 @@ def calls() -> None:
 
 
 @calls.command("list")
-@click.option("--status", type=click.Choice(list(CallStatus)), help="Only calls in this state of the line.")
+@click.option(
+    "--status", type=click.Choice([status.value for status in CallStatus]), help="Only calls in this state of the line."
+)
 @click.option("--agent", "agent_id", metavar="AGENT_ID", help="Only this voice agent's.")
 @click.option("--to", metavar="NUMBER", help="Only calls to this number (E.164).")
 @click.option("--since", type=Moment(ago=True), help="Placed at or after: 12h (ago), 2026-12-31 or RFC 3339.")
@@ -38,18 +40,17 @@ def calls() -> None:
 @click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many.")
 @account_option
 @json_option
-async def list_(*, limit: int, account: str, as_json: bool, **wanted: Any) -> None:
+async def list_(*, status: str | None, limit: int, account: str, as_json: bool, **others: Any) -> None:
     """List calls, the newest first."""
     from callmcp.wire import call_summary_view  # noqa: PLC0415 - pydantic, after the arguments are known to be good
 
+    wanted = CallFilter(status=CallStatus(status) if status else None, **others)
     found: list[Call] = []
     async with opened() as services:
         principal = await operator(services, account)
         position = None
         while len(found) < limit:
-            page = await services.calls.list(
-                principal, CallFilter(**wanted), limit=min(PAGE, limit - len(found)), after=position
-            )
+            page = await services.calls.list(principal, wanted, limit=min(PAGE, limit - len(found)), after=position)
             found += page.calls
             position = page.next
             if position is None:
@@ -142,13 +143,15 @@ def _interruptible() -> Iterator[asyncio.Event]:
         for number in signals:
             loop.remove_signal_handler(number)
 
-    for number in signals:
-        loop.add_signal_handler(number, interrupt)
+    with contextlib.suppress(NotImplementedError):  # Windows: the call is then found lost, and recorded as that
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
     try:
         yield interrupted
     finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+        with contextlib.suppress(NotImplementedError):
+            for number in signals:
+                loop.remove_signal_handler(number)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 ARRIVES_WITHIN_SECONDS = 30
 HEAD_LIMIT = 64 * 1024
@@ -50,15 +50,17 @@ class Http(HttpToolsProtocol):
                 self._refuse(f"The head of a request may have at most {HEAD_LIMIT} bytes.")
 
     def eof_received(self) -> Any:  # noqa: ANN401 - uvicorn says None; True makes asyncio keep our side open
-        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
             return None
-        self.cycle.keep_alive = False
+        cycle.keep_alive = False
         return True
 
     def shutdown(self) -> None:
         """A request that has not arrived whole was not begun, and a stop does not wait for the rest of it."""
         super().shutdown()
-        if self.cycle is not None and self.cycle.more_body:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.more_body:
             self.transport.close()
 
     def on_message_begin(self) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from queue import SimpleQueue
 
 import click
 
@@ -81,21 +83,37 @@ def _reader(limit: int) -> Callable[[], Awaitable[bytes]]:
 
 
 def _writer() -> Callable[[bytes], Awaitable[None]]:
-    """Writes a message and its line break to standard output, which nothing else can write to from now on."""
-    out = sys.stdout.buffer
-    sys.stdout = sys.stderr
-    turn = asyncio.Lock()
+    """Writes a message and its line break to standard output, which nothing else can write to from now on.
 
-    def write_now(message: bytes) -> None:
-        with contextlib.suppress(OSError):  # the host is gone; the end of its input follows
-            out.write(message + b"\n")
-            out.flush()
+    A thread of its own, and past Python's buffer: a host that does not read makes the write wait for ever, and neither
+    the end of the event loop nor the interpreter's may wait with it.
+    """
+    loop = asyncio.get_running_loop()
+    out = sys.stdout.fileno()
+    sys.stdout = sys.stderr
+    messages: SimpleQueue[tuple[bytes, asyncio.Future[None]]] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            rest, written = messages.get()
+            with contextlib.suppress(OSError):  # the host is gone; the end of its input follows
+                while rest:
+                    rest = rest[os.write(out, rest) :]
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_done, written)
 
     async def write(message: bytes) -> None:
-        async with turn:
-            await asyncio.to_thread(write_now, message)
+        written = loop.create_future()
+        messages.put((message + b"\n", written))
+        await written
 
+    threading.Thread(target=work, name="stdout", daemon=True).start()
     return write
+
+
+def _done(future: "asyncio.Future[None]") -> None:
+    if not future.done():  # canceled
+        future.set_result(None)
 
 
 @contextlib.contextmanager
@@ -103,8 +121,9 @@ def _stopped_by_signals() -> Iterator[None]:
     """Lets SIGTERM and Ctrl-C end the session as the end of its input does: calls are hung up, and the exit is 0."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel if task else loop.stop)
+    with contextlib.suppress(NotImplementedError):  # Windows: the host there closes our input, or ends us
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel if task else loop.stop)
     try:
         yield
     except asyncio.CancelledError:

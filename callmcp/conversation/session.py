@@ -116,8 +116,8 @@ class Session:
         self._opening_owed = True  # whoever is on the line has not heard the opening to its end
         self._keys = ""
         self._answer = 0  # the number of the present answer; events of another are stale
-        self._answers = 0
-        self._wait = 0  # likewise
+        self._answers = 0  # how many there were
+        self._wait = 0  # likewise for waits
         self._silences = 0
         self._leaving: Leaving | None = None
         self._opted_out = False
@@ -158,6 +158,7 @@ class Session:
             self._take_up()
         elif self.phase is Phase.SPEAKING and self._leaving is None and not self._line_complete:
             self._stop_model()  # the answer is stale; what was said of it is heard out
+            self._keys = ""
             self._complete_line()
 
     def _digit(self, event: Digit) -> None:

@@ -55,6 +55,10 @@ class McpServer:
             case _:  # ping, logging/setLevel
                 return b"{}"
 
+    def stop_waiting(self) -> None:
+        """Lets requests that wait for a call have it as it stands: nobody will be here for longer."""
+        self._world.calls.stop_waiting()
+
     def _list(self, request: Request, revision: Revision) -> bytes:
         cursor = request.params.get("cursor")
         page = self._catalog.page(request.method, revision, cursor) if isinstance(cursor, str | None) else None

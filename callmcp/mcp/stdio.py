@@ -25,6 +25,8 @@ ReadLine = Callable[[], Awaitable[bytes]]
 
 Write = Callable[[bytes], Awaitable[None]]
 
+LAST_ANSWERS_SECONDS = 5  # for what is under way when the input ends
+
 
 class StdioServer:
     """Serves one client until its input ends. Requests run side by side; answers come as they are ready."""
@@ -41,6 +43,15 @@ class StdioServer:
             while line := await read_line():
                 if line.strip():
                     await self._take(line, write, tasks)
+            self._server.stop_waiting()
+            await self._last_answers()
+
+    async def _last_answers(self) -> None:
+        """The input has ended, so the host wants this process to end. It may not read any more either."""
+        if self._running:
+            _, late = await asyncio.wait(self._running.values(), timeout=LAST_ANSWERS_SECONDS)
+            for task in late:
+                task.cancel()
 
     async def _take(self, line: bytes, write: Write, tasks: asyncio.TaskGroup) -> None:
         if len(line.rstrip(b"\r\n")) > self._line_limit:
@@ -58,6 +69,9 @@ class StdioServer:
                 await write(jsonrpc.error(id_, code, words))
             case Notification("notifications/cancelled"):
                 self._cancel(value)
+            case Request() if message.id in self._running:
+                words = "A request with this id is under way; an id names one request."
+                await write(jsonrpc.error(message.id, Code.INVALID_REQUEST, words))
             case Request():
                 if message.method == "initialize":
                     self._revision = negotiated(message.params)

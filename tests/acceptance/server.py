@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -27,15 +27,33 @@ class Server:
     data: Path
     process: subprocess.Popen[bytes]
     started_in_seconds: float
+    log: Path
+    first_key: str = ""
+    """The key that `callmcp init` made (calls:write agents:read), when it is this run that made it."""
 
     @property
     def endpoint(self) -> str:
         return f"{self.base}/mcp"
 
+    @property
+    def port(self) -> int:
+        return int(self.base.rpartition(":")[2])
+
     def key(self, *scopes: str) -> str:
         """A new key of the default account."""
         options = [word for scope in scopes for word in ("--scope", scope)]
         return callmcp("keys", "create", "acceptance", *options, data=self.data).strip()
+
+    def stop(self) -> None:
+        """Stops it as an operator does. Raises RuntimeError unless it exits with 0."""
+        self.process.send_signal(signal.SIGTERM)
+        if self.process.wait(STOPPED_WITHIN_SECONDS) != 0:
+            raise RuntimeError(f"the server ended with {self.process.returncode}:\n{self.log.read_text()[-4000:]}")
+
+    def kill(self) -> None:
+        """Ends it at once, with no chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
 
 
 @contextmanager
@@ -45,18 +63,31 @@ def running(data: Path, *, interpreter: Sequence[str] = (sys.executable,), **set
     `interpreter` may be a Python under something else, such as a profiler. What the server logs goes to serve.log in
     `data`.
     """
-    callmcp("init", data=data, **settings)
-    log = data / "serve.log"
-    command = [*interpreter, "-m", "callmcp", "serve", "--port", "0", "--data", str(data)]
+    first_key = callmcp("init", data=data, **settings).strip()
+    with serving(data, interpreter=interpreter, **settings) as server:
+        yield replace(server, first_key=first_key)
+
+
+@contextmanager
+def serving(
+    data: Path,
+    *options: str,
+    name: str = "serve",
+    interpreter: Sequence[str] = (sys.executable,),
+    **settings: object,
+) -> Iterator[Server]:
+    """The same on what `data` holds already. It logs to `name`.log there, and a test may end it before we do."""
+    log = data / f"{name}.log"
+    command = [*interpreter, "-m", "callmcp", "serve", "--port", "0", "--data", str(data), *options]
     began = time.monotonic()
     with log.open("wb") as file:
-        process = subprocess.Popen(command, cwd=data, env=_environment(settings), stdout=file, stderr=file)
+        process = subprocess.Popen(command, cwd=data, env=environment(settings), stdout=file, stderr=file)
     try:
         base = _ready(process, log, began + READY_WITHIN_SECONDS)
-        yield Server(base, data, process, time.monotonic() - began)
-        process.send_signal(signal.SIGTERM)
-        if process.wait(STOPPED_WITHIN_SECONDS) != 0:
-            raise RuntimeError(f"the server ended with {process.returncode}:\n{log.read_text()[-4000:]}")
+        server = Server(base, data, process, time.monotonic() - began, log)
+        yield server
+        if process.poll() is None:
+            server.stop()
     finally:
         if process.poll() is None:
             process.kill()
@@ -68,7 +99,7 @@ def callmcp(*words: str, data: Path, **settings: object) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "callmcp", *words, "--data", str(data)],
         cwd=data,
-        env=_environment(settings),
+        env=environment(settings),
         capture_output=True,
         text=True,
         timeout=60,
@@ -79,7 +110,7 @@ def callmcp(*words: str, data: Path, **settings: object) -> str:
     return done.stdout
 
 
-def _environment(settings: dict[str, object]) -> dict[str, str]:
+def environment(settings: dict[str, object]) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("CALLMCP_")}
     return own | {"PYTHONPATH": str(ROOT)} | {f"CALLMCP_{name.upper()}": str(value) for name, value in settings.items()}
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from callmcp.agents.model import Agent
+from callmcp.calls.events import Accepted, Event
 from callmcp.calls.model import Call, CallFilter, CallRequest, CallStatus, EndReason, GoalMet, PhoneNumber, Position
 from callmcp.calls.operations import KEY_REUSED, Calls, fingerprint
 from callmcp.calls.ports import Observe
-from callmcp.errors import CarrierUncertain, Conflict, Forbidden, InvalidArguments, NotFound, Refused
+from callmcp.errors import CarrierUncertain, Conflict, Forbidden, InvalidArguments, NotFound, Refused, Unavailable
 from callmcp.identity.model import Principal, Scope
+from callmcp.store.memory import MemoryStore
 from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
 from tests import world as worlds
@@ -160,6 +162,29 @@ async def test_an_answer_that_was_lost_makes_the_call_unknown_and_never_dials_ag
     await world.simulator.close()
 
 
+class Forgetful(MemoryStore):
+    """A store that cannot be reached when the carrier has answered."""
+
+    async def apply(self, call_id: str, *events: Event) -> Call:
+        if any(isinstance(event, Accepted) for event in events):
+            raise Unavailable("The database does not answer.")
+        return await super().apply(call_id, *events)
+
+
+async def test_a_call_that_the_carrier_took_is_given_back_though_the_store_is_gone() -> None:
+    world = await worlds.build(carrier=Counting, store=Forgetful())
+
+    placed = await world.calls.place(world.owner, request(world, to="+14155550100", key="order-1"))
+    again = await world.calls.place(world.owner, request(world, to="+14155550100", key="order-1"))
+
+    assert (again.call.id, again.replayed) == (placed.call.id, True)
+    assert isinstance(world.simulator, Counting)
+    assert len(world.simulator.dialled) == 1
+    ended, _, _ = await world.until_over(placed.call)
+    assert ended.status is CallStatus.COMPLETED
+    await world.simulator.close()
+
+
 @pytest.mark.parametrize("number", ["+1911", "+44999", "+49112"])
 async def test_an_emergency_number_is_refused_and_leaves_no_call(world: World, number: str) -> None:
     with pytest.raises(Refused) as refused:
@@ -302,6 +327,19 @@ async def test_an_unknown_call_is_told_at_once_and_then_waited_for() -> None:
         await waiting
     assert (await world.record(call))[0].status is CallStatus.BUSY
     await world.simulator.close()
+
+
+async def test_nobody_waits_in_a_process_that_stops(world: World) -> None:
+    call = await world.place("+14155550111")
+    waiting = asyncio.create_task(world.calls.wait(world.owner, call.id, seconds=50))
+    await world.clock.advance(0)
+
+    world.calls.stop_waiting()
+
+    async with asyncio.timeout(5):
+        await waiting
+        await world.calls.wait(world.owner, call.id, seconds=50)
+    assert (await world.record(call))[0].status is CallStatus.QUEUED
 
 
 async def test_two_may_wait_for_one_call(world: World) -> None:

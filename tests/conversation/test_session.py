@@ -252,6 +252,12 @@ def test_keys_of_an_answer_that_was_given_up_are_not_pressed(talk: Talk) -> None
     assert SendDigits("2") in talk.receive(AnswerOver)
 
 
+def test_keys_of_an_answer_that_was_talked_over_are_not_pressed(talk: Talk) -> None:
+    talk.receive(Heard("Press 1"), "One. ", PressKeys("1"), Heard("or press 2."))
+
+    assert not any(isinstance(action, SendDigits) for action in talk.receive(Spoken()))
+
+
 def test_a_key_that_the_callee_presses_is_something_it_said(talk: Talk) -> None:
     assert talk.receive(Digit("5")) == [AskModel(talk.answer)]
     assert talk.turns[-1] == ("callee", "[pressed 5]")

@@ -5,9 +5,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from callmcp.errors import BadConfiguration, Unavailable
-from callmcp.store.connection import engine_for
+from callmcp.store.connection import Connection, engine_for
 from callmcp.store.sql import SqlStore
 from tests import postgres
 from tests.contracts.values import a_call
@@ -78,6 +79,15 @@ async def test_a_caller_that_goes_away_disturbs_nobody(store: SqlStore) -> None:
     gone.cancel()
     await store.beat("host:2")
     assert "host:2" in await store.beats()
+
+
+async def test_a_commit_on_sqlite_is_on_the_disk_before_it_is_told(file: Path) -> None:
+    connection = Connection(engine_for(f"sqlite:///{file}"))
+    told = {
+        name: connection.one(text(f"PRAGMA {name}"), {}) for name in ("journal_mode", "synchronous", "foreign_keys")
+    }
+    connection.close()
+    assert told == {"journal_mode": ("wal",), "synchronous": (2,), "foreign_keys": (1,)}  # 2 is FULL
 
 
 async def test_reading_goes_on_while_another_process_writes(store: SqlStore, file: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callmcp.calls.events import Event
+from callmcp.calls.events import Event, OwnerLost
 from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Speaker, Turn
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock, SystemClock
@@ -339,6 +339,19 @@ async def test_what_happened_is_told_again_until_the_store_takes_it(world: World
     assert (ended.status, len(turns)) == (CallStatus.COMPLETED, 7)
     assert statuses == [Q, D, R, P, CallStatus.COMPLETED]
     await simulator.close()
+
+
+async def test_a_call_that_another_process_settled_is_hung_up(world: World) -> None:
+    call = await world.place("+14155550108")
+    await world.clock.advance(5)
+    await world.calls.observe(call.id, OwnerLost(at=world.clock.now()))
+    _, turns = await world.record(call)
+
+    await world.clock.advance(6)
+
+    settled, later = await world.record(call)
+    assert (settled.end_reason, later) == (EndReason.SERVER_LOST, turns)
+    assert not [task for task in asyncio.all_tasks() if call.id in task.get_name()]
 
 
 async def test_a_simulator_that_breaks_ends_the_call_as_failed(world: World) -> None:

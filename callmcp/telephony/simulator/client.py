@@ -65,6 +65,7 @@ class Simulator:
         then = scenario.then
         if isinstance(then, Refusal):
             raise CarrierRefused(then.message, code=then.code, carrier_code=then.carrier_code)
+        log.info("simulated_call_placed", call_id=call.id)
         live = _SimulatedCall(
             call, agent, scenario.ringing, then, observe=observe, model=self._model, clock=self._clock
         )
@@ -96,6 +97,7 @@ class Simulator:
             log.warning("simulator_closed_late", calls=len(lost))  # the sweep of another process settles them
 
     async def _carry(self, live: "_SimulatedCall") -> None:
+        structlog.contextvars.bind_contextvars(call_id=live.call.id)  # in this task's own context, and its tasks'
         try:
             await live.run()
         except Exception:  # a call whose carrier died has an end like any other
@@ -198,9 +200,10 @@ class _SimulatedCall:
         while True:
             try:
                 call = await self._observe_once(call_id, *events)
-                if call.status.is_final:
-                    self.end()
-                return call
             except Unavailable:
                 log.warning("observe_retried", call_id=call_id)
                 await self._clock.sleep(RETRY_SECONDS)
+            else:
+                if call.status.is_final:
+                    self.end()
+                return call
