@@ -67,9 +67,11 @@ class World:
             await self.clock.advance(0.1)
 
 
-async def build(*, model: LanguageModel | None = None, telephony: Telephony | None = None) -> World:
+async def build(
+    *, model: LanguageModel | None = None, telephony: Telephony | None = None, store: MemoryStore | None = None
+) -> World:
     clock = TestClock()
-    store = MemoryStore()
+    store = store or MemoryStore()
     keys = Keys(store, clock)
     account, other = await keys.default_account(), await keys.create_account("other")
     agents = Agents(store, clock)
