@@ -1,0 +1,48 @@
+"""The emulator in a process of its own, and a tiny program of the kind it is made to test."""
+
+import json
+import select
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.twilio_emulator.harness import Emulator, Program
+
+READY_WITHIN_SECONDS = 20
+STOPPED_WITHIN_SECONDS = 10
+SPEED = 200
+
+
+@pytest.fixture(scope="session")
+def emulated() -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.twilio_emulator", "--speed", str(SPEED), "--cps", "1000", "--loopback-ws"]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        assert select.select([process.stdout], [], [], READY_WITHIN_SECONDS)[0], "it did not say that it is ready"
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()
+        assert process.wait(STOPPED_WITHIN_SECONDS) in (0, -15)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+async def emulator(emulated: str) -> AsyncIterator[Emulator]:
+    async with Emulator.at(emulated) as emulator:
+        await emulator.reset()
+        yield emulator
+        summary = await emulator.summary()
+        assert summary["faults"] == [], "the emulator itself broke"
+
+
+@pytest.fixture
+async def program() -> AsyncIterator[Program]:
+    async with Program.running() as program:
+        yield program
