@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,21 +40,21 @@ class Told:
 Talk = Callable[[ServerConnection], Awaitable[None]]
 
 
-async def says_hello(socket: ServerConnection) -> None:
+async def says_hello(relay: ServerConnection) -> None:
     """The relay server of most tests: greets, answers each prompt, and ends after a goodbye."""
-    async for raw in socket:
+    async for raw in relay:
         frame = json.loads(raw)
         if frame["type"] == "setup":
-            await say(socket, "Hello, this is an automated assistant.")
+            await say(relay, "Hello, this is an automated assistant.")
         if frame["type"] == "prompt" and frame["last"]:
-            await say(socket, "Thank you.")
+            await say(relay, "Thank you.")
 
 
-async def say(socket: ServerConnection, text: str, **fields: Any) -> None:
+async def say(relay: ServerConnection, text: str, **fields: Any) -> None:
     words = text.split(" ")
     for n, word in enumerate(words):
         token = word if n == 0 else " " + word
-        await socket.send(json.dumps({"type": "text", "token": token, "last": n == len(words) - 1} | fields))
+        await relay.send(json.dumps({"type": "text", "token": token, "last": n == len(words) - 1} | fields))
 
 
 @dataclass
@@ -74,8 +75,8 @@ class Program:
     async def running(cls) -> AsyncIterator["Program"]:
         program = cls()
         app = Starlette(routes=[Route("/{path:path}", program._hear, methods=["GET", "POST"])])
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", loop="asyncio", ws="none"))
-        listening = uvicorn.Config(app, port=0).bind_socket()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", loop="asyncio", ws="none"))
+        listening = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve([listening]))
         program.base = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with serve(program._relayed, "127.0.0.1", 0) as relay:
@@ -96,11 +97,11 @@ class Program:
             return Response(status_code=204)
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
-    async def _relayed(self, socket: ServerConnection) -> None:
-        assert socket.request is not None
-        headers = {name.lower(): value for name, value in socket.request.headers.raw_items()}
-        self.handshakes.append(headers | {"path": socket.request.path})
-        await self.talk(socket)
+    async def _relayed(self, relay: ServerConnection) -> None:
+        assert relay.request is not None
+        headers = {name.lower(): value for name, value in relay.request.headers.raw_items()}
+        self.handshakes.append(headers | {"path": relay.request.path})
+        await self.talk(relay)
 
     def statuses(self, path: str = "/status") -> list[str]:
         return [told.form["CallStatus"] for told in self.told if told.path == path]

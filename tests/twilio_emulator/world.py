@@ -110,9 +110,10 @@ class World:
             pace=self.pace,
             line=Line(self.journal.changed),
         )
-        slot = max(self.pace.now(), self.next_slot)
+        now = self.pace.now()
+        slot = max(now, self.next_slot)
         self.next_slot = slot + 1 / self.settings.cps
-        call.queue_ms = round((slot - self.pace.now()) * 1000)
+        call.queue_ms = round((slot - now) * 1000)
         self.calls[call.sid] = call
         self.journal.note("placed", call.sid, to=order.to, **{"from": order.from_})
         return call
