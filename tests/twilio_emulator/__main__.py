@@ -3,10 +3,9 @@
 import argparse
 import asyncio
 import json
-import socket
 import sys
 
-from tests.twilio_emulator.app import serve
+from tests.twilio_emulator.app import listen, serve
 from tests.twilio_emulator.world import Settings
 
 
@@ -37,7 +36,7 @@ def main() -> None:
         loopback_ws=given.loopback_ws,
         routes=dict(route.split("=", 1) for route in given.route),
     )
-    listening = socket.create_server(("127.0.0.1", given.port))
+    listening = listen(given.port)
     port = listening.getsockname()[1]
     sys.stdout.write(json.dumps({"url": f"http://127.0.0.1:{port}", "account_sid": settings.account_sid}) + "\n")
     sys.stdout.flush()

@@ -33,6 +33,13 @@ def build(settings: Settings) -> Starlette:
     )
 
 
+def listen(port: int) -> socket.socket:
+    """On the loopback. asyncio sets TCP_NODELAY only on sockets whose protocol is given; without it 40 ms an answer."""
+    listening = socket.create_server(("127.0.0.1", port))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 async def serve(settings: Settings, listening: socket.socket) -> None:
     """Until SIGINT or SIGTERM."""
     config = uvicorn.Config(

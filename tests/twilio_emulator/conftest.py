@@ -33,16 +33,26 @@ def emulated() -> Iterator[str]:
         process.stdout.close()
 
 
-@pytest.fixture
-async def emulator(emulated: str) -> AsyncIterator[Emulator]:
+@pytest.fixture(scope="session")
+async def emulating(emulated: str) -> AsyncIterator[Emulator]:
     async with Emulator.at(emulated) as emulator:
-        await emulator.reset()
         yield emulator
-        summary = await emulator.summary()
-        assert summary["faults"] == [], "the emulator itself broke"
 
 
-@pytest.fixture
-async def program() -> AsyncIterator[Program]:
+@pytest.fixture(scope="session")
+async def listening() -> AsyncIterator[Program]:
     async with Program.running() as program:
         yield program
+
+
+@pytest.fixture
+async def emulator(emulating: Emulator) -> AsyncIterator[Emulator]:
+    await emulating.reset()
+    yield emulating
+    assert await emulating.events("fault") == [], "the emulator itself broke"
+
+
+@pytest.fixture
+def program(emulator: Emulator, listening: Program) -> Program:  # noqa: ARG001 -- what was on its way is stopped first
+    listening.forget()
+    return listening

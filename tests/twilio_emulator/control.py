@@ -80,7 +80,7 @@ class Control:
                 chaos=[Chaos.parse(one) for one in given.pop("chaos", [])],
                 calls=given.pop("calls", 1),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             return wrong(str(error))
         if given:
             return wrong(f"a plan has no {', '.join(given)}")

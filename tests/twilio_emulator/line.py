@@ -40,6 +40,7 @@ class Line:
         self.turns: list[Turn] = []
         self.listener: Listener | None = None
         self.speaking = False  # the agent is, or is about to
+        self.dead = False  # someone hung up: nothing more is heard
         self._changed = changed
         self._words: list[str] = []
         self._finished = 0
@@ -60,6 +61,8 @@ class Line:
 
     def agent_word(self, word: str, by: str = "agent") -> None:
         """One more word was played to its end; its leading space belongs to it."""
+        if self.dead:
+            return
         if self._open is None:
             self._open = Turn(by)
             self.turns.append(self._open)
@@ -77,7 +80,8 @@ class Line:
         self.notify()
 
     def agent_presses(self, digits: str) -> None:
-        self.turns.append(Turn("agent", digits=digits))
+        if not self.dead:
+            self.turns.append(Turn("agent", digits=digits))
         self.notify()
 
     def callee_said(self, text: str) -> None:
@@ -86,6 +90,10 @@ class Line:
 
     def callee_pressed(self, digit: str) -> None:
         self.turns.append(Turn("callee", digits=digit))
+        self.notify()
+
+    def die(self) -> None:
+        self.dead = True
         self.notify()
 
     def notify(self) -> None:

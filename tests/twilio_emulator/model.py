@@ -159,7 +159,7 @@ class Call:
             self.ended_by = by
             self.over.set()
             self.signal.set()
-            self.line.notify()
+            self.line.die()
 
     def redirect(self, document: Document) -> None:
         self.document = document

@@ -165,6 +165,7 @@ class Session:
             return
         line, since = self._call.line, self._call.line.now()
         await line.until(lambda: line.words_since(since) >= cut.words)
+        self._mouth.cut()
 
     # What the server says.
 

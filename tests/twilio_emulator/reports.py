@@ -54,8 +54,6 @@ class Reports:
         call, order = self._call, self._call.order
         if order.status is None or event not in order.events or self._world.settings.test_credentials:
             return
-        if strike(call.chaos, Switch.SILENT):
-            return
         form = fields(call, EVENTS.get(event, call.status.value))
         form += [
             ("Timestamp", rfc2822(wall()) or ""),

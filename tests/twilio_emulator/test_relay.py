@@ -183,7 +183,7 @@ async def test_a_query_in_the_relay_url_and_an_unknown_attribute_are_violations(
 
 async def test_an_interruption_cuts_what_was_heard_to_the_word(emulator: Emulator, program: Program) -> None:
     program.talk = script(text(LONG))
-    steps = [{"do": "listen", "words": 9}, {"do": "say", "text": "Stop."}, {"do": "hang-up"}]
+    steps: list[dict[str, Any]] = [{"do": "listen", "words": 9}, {"do": "say", "text": "Stop."}, {"do": "hang-up"}]
     call = await talked(emulator, program, steps, EVENTS)
     assert spoken(call) == [("agent", "One two three four five six seven. Eight nine"), ("callee", "Stop.")]
     assert call["transcript"][0]["interrupted"] is True
@@ -197,8 +197,9 @@ async def test_an_interruption_cuts_what_was_heard_to_the_word(emulator: Emulato
 
 
 async def test_what_is_queued_is_purged_by_an_interruption(emulator: Emulator, program: Program) -> None:
+    await emulator.settings(speed=20)  # so that all three are there before two words were played
     program.talk = script(text("First of all."), text("Second."), text("Third."))
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"do": "listen", "words": 2},
         {"do": "say", "text": "No."},
         {"do": "wait", "seconds": 9},
@@ -206,6 +207,13 @@ async def test_what_is_queued_is_purged_by_an_interruption(emulator: Emulator, p
     ]
     call = await talked(emulator, program, steps)
     assert spoken(call) == [("agent", "First of"), ("callee", "No.")]
+
+
+async def test_nothing_is_heard_after_a_hang_up(emulator: Emulator, program: Program) -> None:
+    program.talk = script(text(LONG))
+    call = await talked(emulator, program, [{"do": "listen", "words": 3}, {"do": "hang-up"}])
+    assert spoken(call) == [("agent", "One two three")]
+    assert call["transcript"][0]["interrupted"] is True
 
 
 async def test_events_come_only_when_subscribed(emulator: Emulator, program: Program) -> None:
@@ -231,7 +239,12 @@ async def test_speaker_events_frame_the_talk(emulator: Emulator, program: Progra
 
 async def test_speech_that_may_not_be_interrupted_is_not(emulator: Emulator, program: Program) -> None:
     program.talk = script(text(LONG, interruptible=False))
-    steps = [{"do": "listen", "words": 3}, {"do": "say", "text": "Stop."}, {"do": "listen"}, {"do": "hang-up"}]
+    steps: list[dict[str, Any]] = [
+        {"do": "listen", "words": 3},
+        {"do": "say", "text": "Stop."},
+        {"do": "listen"},
+        {"do": "hang-up"},
+    ]
     call = await talked(emulator, program, steps)
     assert ("agent", LONG) in spoken(call)
     assert await emulator.frames("interrupt") == []
@@ -240,7 +253,12 @@ async def test_speech_that_may_not_be_interrupted_is_not(emulator: Emulator, pro
 
 async def test_input_during_such_speech_is_reported_when_asked_for(emulator: Emulator, program: Program) -> None:
     program.talk = script(text(LONG))
-    steps = [{"do": "listen", "words": 3}, {"do": "say", "text": "Stop."}, {"do": "listen"}, {"do": "hang-up"}]
+    steps: list[dict[str, Any]] = [
+        {"do": "listen", "words": 3},
+        {"do": "say", "text": "Stop."},
+        {"do": "listen"},
+        {"do": "hang-up"},
+    ]
     await talked(emulator, program, steps, 'interruptible="none" reportInputDuringAgentSpeech="speech"')
     assert [frame["voicePrompt"] for frame in await emulator.frames("prompt")] == ["Stop."]
     assert await emulator.frames("interrupt") == []

@@ -28,6 +28,8 @@ async def live(world: World, call: Call) -> None:
     if strike(call.chaos, Switch.SILENT):
         call.settled = True
         world.journal.note("silent", call.sid)
+        await call.over.wait()
+        move(world, call, Status.CANCELED)
         return
     reports = world.reports[call.sid] = Reports(world, call)
     late = None
