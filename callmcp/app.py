@@ -119,9 +119,11 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
     )
 
     async def readyz(_: Request) -> Response:
-        """Whether requests can be served: the store is reachable and its schema is this version's."""
+        """Whether requests can be served: the store is reachable and takes writes, its schema is this version's."""
         try:
             await parts.store.ready()
+            if parts.sweep.trouble is not None:  # a full disk can still be read from
+                raise parts.sweep.trouble
         except CallMcpError as error:
             return _json(503, {"status": "unavailable", "reason": error.message})
         return _json(200, {"status": "ready"})

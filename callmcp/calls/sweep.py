@@ -14,7 +14,7 @@ from callmcp.calls.model import Call, CallStatus, EndReason
 from callmcp.calls.operations import Calls
 from callmcp.calls.ports import CallStore, Telephony
 from callmcp.clock import Clock
-from callmcp.errors import CarrierError
+from callmcp.errors import CarrierError, Unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +55,20 @@ class Sweep:
         self._clock = clock
         self._owner = owner
         self._patience = patience
+        self.trouble: Unavailable | None = None
+        """Why the last heartbeat could not be stored; None while it can, and with it anything else."""
         self._silences: dict[str, tuple[int, float]] = {}
         self._last_look = 0.0
         self._asked_at: dict[str, float] = {}
 
     async def beat(self) -> None:
         """One heartbeat, and obedience to stored requests to end this process's calls."""
-        await self._store.beat(self._owner)
+        try:
+            await self._store.beat(self._owner)
+        except Unavailable as trouble:
+            self.trouble = trouble
+            raise
+        self.trouble = None
         for call in await self._store.to_end(self._owner):
             await self._telephony.end(call)
 

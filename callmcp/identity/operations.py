@@ -1,5 +1,6 @@
 """Issue, check, change and revoke API keys; make accounts."""
 
+import contextlib
 import hashlib
 import hmac
 import secrets
@@ -8,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from callmcp.clock import Clock
-from callmcp.errors import Conflict, InvalidArguments, NotFound, Unauthenticated
+from callmcp.errors import Conflict, InvalidArguments, NotFound, Unauthenticated, Unavailable
 from callmcp.identity.model import DEFAULT_ACCOUNT, NAME, Account, ApiKey, Principal, Scope
 from callmcp.identity.ports import KeyStore
 
@@ -143,7 +144,8 @@ class Keys:
         last = max(filter(None, (key.last_used_at, self._touched.get(key.id))), default=None)
         if last is None or now - last >= TOUCH_EVERY:
             self._touched[key.id] = now
-            await self._store.touch_key(key.id, now)
+            with contextlib.suppress(Unavailable):  # a disk that is full must not keep a good key from reading
+                await self._store.touch_key(key.id, now)
 
 
 def _name(text: str) -> str:

@@ -3,11 +3,11 @@
 import json
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
+T = TypeVar("T")
 AGENT = "agt_9f2a1c"
 FINAL = {"completed", "busy", "no-answer", "failed", "canceled"}
 
@@ -26,7 +26,7 @@ class Mcp:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.http.close()
 
     def send(self, method: str, params: dict[str, Any]) -> httpx.Response:
@@ -70,7 +70,7 @@ def structured(answer: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def until(look: Callable[[], Any], holds: Callable[[Any], bool], *, seconds: float) -> Any:
+def until(look: Callable[[], T], holds: Callable[[T], bool], *, seconds: float) -> T:
     """What `look` returns once it `holds`."""
     deadline = time.monotonic() + seconds
     while not holds(seen := look()):

@@ -11,10 +11,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 READY_WITHIN_SECONDS = 30
@@ -57,7 +58,7 @@ class Server:
 
 
 @contextmanager
-def running(data: Path, *, interpreter: Sequence[str] = (sys.executable,), **settings: object) -> Iterator[Server]:
+def running(data: Path, *, interpreter: Sequence[str] = (sys.executable,), **settings: Any) -> Iterator[Server]:
     """The server on a free port, ready, with CALLMCP_… `settings`; stopped with SIGTERM, and exit 0 is expected.
 
     `interpreter` may be a Python under something else, such as a profiler. What the server logs goes to serve.log in
@@ -74,7 +75,7 @@ def serving(
     *options: str,
     name: str = "serve",
     interpreter: Sequence[str] = (sys.executable,),
-    **settings: object,
+    **settings: Any,
 ) -> Iterator[Server]:
     """The same on what `data` holds already. It logs to `name`.log there, and a test may end it before we do."""
     log = data / f"{name}.log"
@@ -94,7 +95,7 @@ def serving(
             process.wait()
 
 
-def callmcp(*words: str, data: Path, **settings: object) -> str:
+def callmcp(*words: str, data: Path, **settings: Any) -> str:
     """Runs one command and gives back its stdout."""
     done = subprocess.run(
         [sys.executable, "-m", "callmcp", *words, "--data", str(data)],
@@ -110,7 +111,7 @@ def callmcp(*words: str, data: Path, **settings: object) -> str:
     return done.stdout
 
 
-def environment(settings: dict[str, object]) -> dict[str, str]:
+def environment(settings: Mapping[str, object]) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith("CALLMCP_")}
     return own | {"PYTHONPATH": str(ROOT)} | {f"CALLMCP_{name.upper()}": str(value) for name, value in settings.items()}
 

@@ -105,7 +105,7 @@ UNUSUAL = {
     ),
     "a head of 30 kB": post(LIST, b"X-Big: " + b"a" * 30_000),
     "header values that are no text": post(LIST, b"X-Bad: \xff\xfe\xed\xa0\x80"),
-    "chunks with extensions and trailers": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "chunks with trailers": b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"%x;a=b\r\n%b\r\n0\r\nX-Trailer: y\r\n\r\n" % (len(LIST), LIST),
     "an absolute URL": b"POST http://localhost/mcp" + post(LIST)[9:],
     "a foreign session": post(LIST, b"Mcp-Session-Id: \xe2\x82\xac", b"Last-Event-ID: 1"),
@@ -140,7 +140,7 @@ REFUSED = {
     "a negative length": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\nabcde", 400),
     "a length in superscript": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: \xb2\r\n\r\nab", 400),
     "an endless length": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{}", 413),
-    "an impossible length": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: %b\r\n\r\n" % (b"9" * 30), 400),
+    "an impossible length": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999999999999999999\r\n\r\n", 400),
     "chunks of junk": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc", 400),
     "a key of 30 kB": (post(tool("list_agents"), b"Authorization: Bearer " + b"a" * 30_000), 401),
     "a key of no characters": (post(tool("list_agents"), b"Authorization: Bearer \xff\xfe"), 401),
@@ -155,8 +155,8 @@ REFUSED = {
     "UTF-16": (post(LIST.decode().encode("utf-16")), 400),
     "a byte order mark": (post(b"\xef\xbb\xbf" + LIST), 400),
     "a lone surrogate in bytes": (post(b'"\xed\xa0\x80"'), 400),
-    "an integer of 100,000 digits": (post(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":%b}}' % (b"9" * 100_000)), 400),
-    "a number beyond a double": (post(b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":1e999}}'), 400),
+    "an integer of 100,000 digits": (post(b'{"jsonrpc":"2.0","id":%b,"method":"ping"}' % (b"9" * 100_000)), 400),
+    "a number beyond a double": (post(LIST.replace(b"tools/list", b'resources/read","params":{"uri":1e999},"a":"')), 400),
     "NaN": (post(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}'), 400),
     "100,000 keys and one of them twice": (
         post(b"{" + b",".join(b'"%05x":0' % n for n in range(90_000)) + b',"15f8f":0}'),
@@ -211,7 +211,9 @@ def test_two_hundred_calls_at_once_are_all_placed(server: Server) -> None:
     def place(number: int) -> str:
         answer = exchange(
             server,
-            post(tool("make_call", agent_id=AGENT, to="+12025550101", idempotency_key=f"n{number}"), authorized(server)),
+            post(
+                tool("make_call", agent_id=AGENT, to="+12025550101", idempotency_key=f"n{number}"), authorized(server)
+            ),
             seconds=30,
         )
         assert answer is not None
@@ -263,7 +265,20 @@ HOSTILE_TEXTS = [
     "\r\nX-Injected: 1",
     "",
 ]
-HOSTILE_VALUES: list[Any] = [*HOSTILE_TEXTS, 10**300, -(10**300), 1e308, -0.0, 0.5, True, None, [], {}, [[[]]], {"": ""}]
+HOSTILE_VALUES: list[Any] = [
+    *HOSTILE_TEXTS,
+    10**300,
+    -(10**300),
+    1e308,
+    -0.0,
+    0.5,
+    True,
+    None,
+    [],
+    {},
+    [[[]]],
+    {"": ""},
+]
 ARGUMENTS = {
     "list_agents": ["", "x" * 1000],
     "make_call": ["agent_id", "to", "context", "idempotency_key", "max_duration_seconds", "metadata"],
@@ -274,20 +289,24 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_every_argument_takes_or_refuses_every_value(server: Server, mcp: Mcp, name: str) -> None:
+def test_every_argument_takes_or_refuses_every_value(server: Server, name: str) -> None:
     good: dict[str, Any] = {"agent_id": AGENT, "to": "+12025550101"} if name == "make_call" else {}
     for argument in ARGUMENTS[name]:
         values = [*HOSTILE_VALUES, *([{text: text} for text in HOSTILE_TEXTS] if argument == "metadata" else [])]
         for value in values:
-            answer = exchange(server, post(tool(name, **good, **{argument: value}) if argument not in good else tool(name, **{**good, argument: value}), authorized(server)))  # noqa: E501
+            answer = exchange(server, post(tool(name, **{**good, argument: value}), authorized(server)))
             assert answer is not None, (name, argument, value)
             assert answer.status in {200, 413}, (argument, repr(value)[:50], answer)
             result = json.loads(answer.body, parse_constant=pytest.fail)
             assert "-32603" not in str(result.get("error")), result
-    cursors = [b"null", b"[]", b'["9999-12-31T23:59:59-23:59","x"]', b'["2026-01-01","\\ud800\\u0000"]', b"[1,2]", b"\xff"]
-    for cursor in cursors:
-        with pytest.raises(Failed, match="cursor"):
-            mcp.call("list_calls", cursor=base64.urlsafe_b64encode(cursor).decode() if cursor != cursors[3] else "=")
+
+
+@pytest.mark.parametrize(
+    "cursor", [b"null", b"[]", b"[1,2]", b"\xff", b'"x"', b'["9999-12-31T23:59:59-23:59","x"]', b"[" * 100]
+)
+def test_a_cursor_that_we_did_not_make_is_refused(mcp: Mcp, cursor: bytes) -> None:
+    with pytest.raises(Failed, match="cursor"):
+        mcp.call("list_calls", cursor=base64.urlsafe_b64encode(cursor).decode())
 
 
 def test_times_at_the_edges_of_the_calendar_are_compared_and_not_computed_with(mcp: Mcp) -> None:

@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing is dialled twice, whatever becomes of the processes: killed, stopped, frozen, side by side.
+"""Nothing is lost and nothing is dialled twice, whatever becomes of the processes: killed, stopped, frozen, in company.
 
 Real processes on real databases. What takes the time here is our own promise of how soon a lost call is settled.
 """
@@ -44,7 +44,7 @@ class Diary:
 
 
 def test_a_killed_server_loses_no_call_and_dials_none_twice(tmp_path: Path) -> None:
-    settings = {"owner_silence_seconds": OWNER_SILENCE_SECONDS, "simulator_speed": 3}
+    settings: dict[str, Any] = {"owner_silence_seconds": OWNER_SILENCE_SECONDS, "simulator_speed": 3}
     key = callmcp("init", data=tmp_path, **settings).strip()
     diary = Diary()
     for kill in range(KILLS):
@@ -139,7 +139,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     data = tmp_path_factory.mktemp("pair")
-    settings = {"owner_silence_seconds": OWNER_SILENCE_SECONDS}
+    settings: dict[str, Any] = {"owner_silence_seconds": OWNER_SILENCE_SECONDS}
     with running(data, **settings) as one, serving(data, name="other", **settings) as other:
         yield Pair(one, other, one.first_key)
 
@@ -291,7 +291,7 @@ def postgres_url() -> Iterator[str]:
 
 
 def test_on_postgresql_a_killed_server_loses_no_call(tmp_path: Path, postgres_url: str) -> None:
-    settings = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
+    settings: dict[str, Any] = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
     key = callmcp("init", data=tmp_path, **settings).strip()
     with serving(tmp_path, name="killed", **settings) as server, Mcp(server.base, key) as mcp:
         calls = [mcp.place(idempotency_key=f"k{number}")["call_id"] for number in range(5)]
@@ -307,7 +307,7 @@ def test_on_postgresql_a_killed_server_loses_no_call(tmp_path: Path, postgres_ur
 
 def test_a_database_that_goes_away_and_comes_back_costs_no_call(tmp_path: Path, postgres_url: str) -> None:
     name = postgres_url.partition("?")[0].rpartition("/")[2]
-    settings = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
+    settings: dict[str, Any] = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
     key = callmcp("init", data=tmp_path, **settings).strip()
     with (
         serving(tmp_path, name="one", **settings) as first,
