@@ -138,6 +138,7 @@ def _answered_call() -> Call:
         idempotency_key=None,
         fingerprint="",
         carrier="simulator",
+        token="token",
         created_at=now,
         heard_from_at=now,
     )
