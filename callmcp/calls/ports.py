@@ -89,6 +89,9 @@ class Telephony(Protocol):
     async def end(self, call: Call) -> None:
         """Cancels before the answer, hangs up after it. A call that is already over is no error."""
 
+    async def close(self) -> None:
+        """Lets go of the carrier; calls that live in this process end with it."""
+
     async def look(self, call: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:
         """What the carrier says of a call now that it is asked, as events; empty when it knows of no such call.
 

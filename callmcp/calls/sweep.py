@@ -98,8 +98,9 @@ class Sweep:
         if told:
             call = await self._calls.observe(call.id, *told)
             if self._is_overtime(call, now):
-                await self._calls.observe(call.id, Leaving(at=now, reason=EndReason.MAX_DURATION))
-                await self._telephony.end(call)
+                call = await self._calls.observe(call.id, Leaving(at=now, reason=EndReason.MAX_DURATION))
+            if not call.status.is_final and (call.end_reason is not None or call.end_requested_at is not None):
+                await self._telephony.end(call)  # it should be over, and the carrier was not told or did not hear
             return
         silent_for = (now - call.heard_from_at).total_seconds()
         if call.status is CallStatus.UNKNOWN:

@@ -33,7 +33,11 @@ class Addresses:
 
     def of(self, call: Call, report: Report) -> str:
         """The address as Twilio is given it and as it signs it, for the relay with ws or wss as its scheme."""
-        url = f"{self.public_url}{PREFIX}/{report.value}/{call.id}/{call.token}"
+        return self.named(report, call.id, call.token)
+
+    def named(self, report: Report, call_id: str, token: str) -> str:
+        """The same for what stands in an address that was asked for, be it of a call or not."""
+        url = f"{self.public_url}{PREFIX}/{report.value}/{call_id}/{token}"
         return f"ws{url.removeprefix('http')}" if report is Report.RELAY else url
 
 
