@@ -27,9 +27,14 @@ def build(settings: Settings) -> Starlette:
         refused = Refused(20404, request.url.path)
         return JSONResponse(refused.body(), refused.status)
 
+    async def misread(request: Request, error: Exception) -> Response:  # noqa: ARG001
+        return JSONResponse({"error": str(error)}, 400)
+
     world = World(settings)
     return Starlette(
-        routes=[*rest.routes(world), *control.routes(world)], lifespan=lifespan, exception_handlers={404: unknown}
+        routes=[*rest.routes(world), *control.routes(world)],
+        lifespan=lifespan,
+        exception_handlers={404: unknown, ValueError: misread},
     )
 
 

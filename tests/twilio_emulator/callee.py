@@ -4,14 +4,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from tests.twilio_emulator.line import Line
+from tests.twilio_emulator.line import Line, Moment
 from tests.twilio_emulator.pace import Pace
 
 SECONDS_A_CHARACTER = 0.055  # recorded: 49 characters in 2.6 s
+BETWEEN_KEYS = 0.3
 Outcome = Literal["answers", "busy", "no-answer", "failed", "canceled"]
 OUTCOMES = ("answers", "busy", "no-answer", "failed", "canceled")
 # The steps, and of each the fields it takes.
 STEPS = {
+    "connect": set[str](),  # until Twilio has connected the line to something, in no time that the callee would notice
     "listen": {"words", "for"},  # to the end of the agent's turn; to so many words of it; until a pattern was heard
     "wait": {"seconds"},
     "say": {"text"},  # also over the agent, which interrupts
@@ -76,6 +78,8 @@ async def act(steps: list[Step], body: Body, pace: Pace) -> None:
     since = line.now()
     for step in steps:
         match step["do"]:
+            case "connect":
+                await line.until(lambda: not line.pending)
             case "listen" if "words" in step:
                 await line.until(lambda w=step["words"], s=since: line.words_since(s) >= w)  # type: ignore[misc]
             case "listen" if "for" in step:
@@ -88,12 +92,7 @@ async def act(steps: list[Step], body: Body, pace: Pace) -> None:
             case "say":
                 since = await _say(step["text"], line, pace)
             case "press":
-                for digit in step["digits"]:
-                    since = line.now()
-                    line.callee_pressed(digit)
-                    if line.listener:
-                        line.listener.digit(digit)
-                    await pace.sleep(0.3)
+                since = await _press(step["digits"], line, pace)
             case "converse":
                 since = await _converse(step, body, pace)
             case "hang-up":
@@ -102,11 +101,11 @@ async def act(steps: list[Step], body: Body, pace: Pace) -> None:
                 return
 
 
-async def _turn(line: Line, since: Any) -> None:
+async def _turn(line: Line, since: Moment) -> None:
     await line.until(lambda: line.finished_since(since) > 0 and not line.speaking)
 
 
-async def _say(text: str, line: Line, pace: Pace) -> Any:
+async def _say(text: str, line: Line, pace: Pace) -> Moment:
     """What is said before Twilio listens, or over an agent who may not be interrupted, is said to nobody."""
     listener = line.listener
     if listener and listener.speech_begins():
@@ -118,7 +117,18 @@ async def _say(text: str, line: Line, pace: Pace) -> Any:
     return since
 
 
-async def _converse(step: Step, body: Body, pace: Pace) -> Any:
+async def _press(digits: str, line: Line, pace: Pace) -> Moment:
+    since = line.now()
+    for digit in digits:
+        since = line.now()
+        line.callee_pressed(digit)
+        if line.listener:
+            line.listener.digit(digit)
+        await pace.sleep(BETWEEN_KEYS)
+    return since
+
+
+async def _converse(step: Step, body: Body, pace: Pace) -> Moment:
     line = body.line
     since = line.now()
     for _ in range(int(step.get("turns", 10))):
@@ -129,6 +139,7 @@ async def _converse(step: Step, body: Body, pace: Pace) -> Any:
     return since
 
 
+_CONNECT: Step = {"do": "connect"}
 _LISTEN: Step = {"do": "listen"}
 _HANG_UP: Step = {"do": "hang-up"}
 _GREETING: Step = {"do": "say", "text": "Hi, you have reached Ada. Please leave a message after the tone."}
@@ -144,6 +155,15 @@ NAMED = {
             {"do": "stay"},
         ]
     ),
+    "greets": Callee(
+        steps=[
+            _CONNECT,
+            {"do": "say", "text": "Hello?"},
+            _LISTEN,
+            {"do": "say", "text": "All right. Goodbye."},
+            {"do": "stay"},
+        ]
+    ),
     "hangs-up": Callee(steps=[{"do": "listen", "words": 3}, _HANG_UP]),
     "interrupts": Callee(
         steps=[
@@ -156,8 +176,8 @@ NAMED = {
     ),
     "presses": Callee(steps=[_LISTEN, {"do": "press", "digits": "12#"}, _LISTEN, _HANG_UP]),
     "silent": Callee(steps=[{"do": "stay"}]),
-    "voicemail": Callee(amd="machine", amd_after=3.5, steps=[_GREETING, {"do": "stay"}]),
-    "voicemail-no-beep": Callee(amd="machine", amd_after=3.5, beep=False, steps=[_GREETING, {"do": "stay"}]),
+    "voicemail": Callee(amd="machine", amd_after=3.5, steps=[_CONNECT, _GREETING, {"do": "stay"}]),
+    "voicemail-no-beep": Callee(amd="machine", amd_after=3.5, beep=False, steps=[_CONNECT, _GREETING, {"do": "stay"}]),
     "fax": Callee(amd="fax", amd_after=2.0, steps=[{"do": "stay"}]),
     "unclear": Callee(amd="unknown", amd_after=4.0, steps=[_LISTEN, {"do": "say", "text": "Mm."}, {"do": "stay"}]),
     "leaves-at-once": Callee(steps=[_HANG_UP]),
@@ -182,6 +202,7 @@ BY_DIGITS = {
     "11": "no-answer",
     "12": "failed",
     "13": "canceled",
+    "14": "greets",
 }
 
 

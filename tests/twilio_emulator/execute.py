@@ -85,6 +85,8 @@ class Execution:
 
     async def _do(self, verb: Verb, document: Document) -> Document | None:
         """Gives back what to go on with, if not with the next verb."""
+        if not isinstance(verb, Connect | StartRecording | Redirect):
+            self._call.line.connected()
         match verb:
             case Say(text=text):
                 await self._speak(" " + text)

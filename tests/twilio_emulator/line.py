@@ -40,6 +40,7 @@ class Line:
         self.turns: list[Turn] = []
         self.listener: Listener | None = None
         self.speaking = False  # the agent is, or is about to
+        self.pending = True  # it was picked up, and what there is to hear is not there yet
         self.dead = False  # someone hung up: nothing more is heard
         self._changed = changed
         self._words: list[str] = []
@@ -95,6 +96,11 @@ class Line:
     def die(self) -> None:
         self.dead = True
         self.notify()
+
+    def connected(self) -> None:
+        if self.pending:
+            self.pending = False
+            self.notify()
 
     def notify(self) -> None:
         """Wakes those whose moment has come, in this very step: the next word waits for them."""

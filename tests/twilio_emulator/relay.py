@@ -54,9 +54,11 @@ class Session:
     async def run(self) -> Ended:
         """From the handshake to the end of the session, whoever brings it about."""
         if self._relay.wrong:
+            self._call.line.connected()
             return self._ended("failed", error=64101, message=self._relay.wrong)
         socket = await self._connect()
         if socket is None:
+            self._call.line.connected()
             message = "Network connection to WebSocket server failed."
             self._world.journal.alert(64102, message, self._call.sid)
             return self._ended("failed", error=64102, message=message)
@@ -65,6 +67,7 @@ class Session:
         self._send(self._setup())
         self._greet()
         self._call.line.listener = self
+        self._call.line.connected()
         writer, mouth = asyncio.create_task(self._write(socket)), asyncio.create_task(self._mouth.run())
         reader, over = asyncio.create_task(self._read(socket)), asyncio.create_task(self._call.signal.wait())
         cut = asyncio.create_task(self._until_cut())

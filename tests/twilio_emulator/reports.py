@@ -5,7 +5,7 @@ import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from tests.twilio_emulator.chaos import Switch, strike
+from tests.twilio_emulator.chaos import Chaos, Switch, strike
 from tests.twilio_emulator.model import VERSION, Call, Recording, Status, Webhook
 from tests.twilio_emulator.pace import rfc2822, wall
 from tests.twilio_emulator.webhooks import Answer, ask, in_turn
@@ -20,7 +20,6 @@ SIP = {
     Status.FAILED: 404,
 }
 EVENTS = {"initiated": "initiated", "ringing": "ringing", "answered": "in-progress"}
-HELD = 5.0  # real seconds a reordered callback waits for the one after it
 
 
 def fields(call: Call, status: str) -> list[tuple[str, str]]:
@@ -119,34 +118,32 @@ class Reports:
         self._post(recording.callback, form, "recording")
 
     def _post(self, webhook: Webhook, form: list[tuple[str, str]], event: str) -> None:
-        released = self._held
-        self._held = None
-        hold = asyncio.Event() if strike(self._call.chaos, Switch.REORDER, event=event) else None
-        if hold is not None:
-            self._held = hold
-        task = self._world.spawn(
-            self._deliver(partial(ask, self._world, self._call, webhook, form), event, hold, released, self._last)
-        )
-        if hold is None:
-            self._last = task
+        released, self._held = self._held, None
+        late = strike(self._call.chaos, Switch.DELAY, event=event)
+        if strike(self._call.chaos, Switch.REORDER, event=event):
+            self._held = asyncio.Event()
+        turn = self._turn(late, self._held, self._last)
+        sending = partial(ask, self._world, self._call, webhook, form, event=event)
+        task = self._world.spawn(self._deliver(turn, sending, released))
+        if late is None and self._held is None:
+            self._last = task  # what comes next waits for none that chaos holds back
         self._sent.append(task)
 
+    async def _turn(self, late: Chaos | None, hold: asyncio.Event | None, before: asyncio.Task[None] | None) -> None:
+        """Until it is this one's turn to leave."""
+        if late is not None:
+            await self._world.pace.sleep(late.seconds)
+        elif hold is not None:
+            await hold.wait()  # the end of the call releases the last
+        else:
+            await in_turn(before)
+
     async def _deliver(
-        self,
-        sent: Callable[..., Awaitable[Answer | None]],
-        event: str,
-        hold: asyncio.Event | None,
-        release: asyncio.Event | None,
-        before: asyncio.Task[None] | None,
+        self, turn: Awaitable[None], sending: Callable[[], Awaitable[Answer | None]], release: asyncio.Event | None
     ) -> None:
         try:
-            if hold is not None:
-                try:
-                    await asyncio.wait_for(hold.wait(), HELD)
-                except TimeoutError:
-                    self._world.journal.note("unreordered", self._call.sid, event=event)
-            await in_turn(self._world, before)
-            await sent(event=event)
+            await turn
+            await sending()
         finally:
             self._call.initiated.set()
             if release is not None:

@@ -155,7 +155,7 @@ async def test_a_dropped_callback_never_comes(emulator: Emulator, program: Progr
 
 
 async def test_a_delayed_callback_comes_late(emulator: Emulator, program: Program) -> None:
-    await emulator.plan(chaos=[{"switch": "delay", "event": "initiated", "seconds": 400}])
+    await emulator.plan(chaos=[{"switch": "delay", "event": "initiated", "seconds": 150}])
     await emulator.call(await emulator.place(TO, program))
     assert program.statuses() == [*TOLD[1:], "initiated"]
 

@@ -191,6 +191,31 @@ async def test_without_rules_a_failing_callback_is_not_repeated(emulator: Emulat
     assert [alert["code"] for alert in await emulator.events("alert")] == [15003]
 
 
+async def test_a_callback_to_nobody_is_tried_twice(emulator: Emulator) -> None:
+    form: dict[str, Any] = {"StatusCallback": "http://127.0.0.1:1/status", "StatusCallbackEvent": ["completed"]}
+    await emulator.call(await emulator.place(TO, **form))
+    assert [event["answer"] for event in await emulator.events("callback")] == ["ct", "ct"]
+
+
+async def test_a_callback_can_be_a_get_with_its_fields_in_the_signed_url(emulator: Emulator, program: Program) -> None:
+    form: dict[str, Any] = {"StatusCallback": f"{program.base}/status?a=1", "StatusCallbackMethod": "GET"}
+    await emulator.call(await emulator.place(TO, StatusCallbackEvent=["completed"], **form))
+    (told,) = program.told
+    assert (told.form, told.genuine) == ({}, True)
+    (sent,) = await emulator.events("callback")
+    assert sent["url"].startswith(f"{program.base}/status?a=1&AccountSid=AC")
+
+
+async def test_a_hanging_callback_does_not_hold_up_the_call(emulator: Emulator, program: Program) -> None:
+    program.delays["/status"] = 3
+    form: dict[str, Any] = {
+        "StatusCallback": f"{program.base}/status#rt=500",
+        "StatusCallbackEvent": ["ringing", "completed"],
+    }
+    await emulator.call(await emulator.place(TO, **form))
+    assert [event["answer"] for event in await emulator.events("callback")] == ["rt", "rt"]
+
+
 async def test_a_redirected_callback_loses_its_form(emulator: Emulator, program: Program) -> None:
     program.answers["/status"] = [RedirectResponse("/elsewhere", 302)]
     await emulator.call(await emulator.place(TO, program, StatusCallbackEvent=["completed"]))

@@ -114,3 +114,17 @@ async def test_a_clean_call_violates_nothing(emulator: Emulator, program: Progra
     assert summary["violations"] == []
     assert summary["alerts"] == []
     assert summary["dials"] == {TO: 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/_control/plans", b"{"),
+        ("POST", "/_control/settings", b'{"colour": "red"}'),
+        ("GET", "/_control/events?after=yesterday", b""),
+    ],
+)
+async def test_the_control_api_says_what_is_wrong(emulator: Emulator, method: str, path: str, body: bytes) -> None:
+    answer = await emulator.http.request(method, path, content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]

@@ -324,6 +324,18 @@ async def test_words_are_whole_however_the_tokens_were_cut(emulator: Emulator, p
     assert spoken(call) == [("agent", "Hello there, you.")]
 
 
+async def test_a_farewell_that_was_not_played_is_not_heard(emulator: Emulator, program: Program) -> None:
+    program.talk = script(text("Goodbye and thank you."), {"type": "end"})
+    assert spoken(await talked(emulator, program, STAY)) == []
+
+
+async def test_a_callee_who_speaks_first_is_heard(emulator: Emulator, program: Program) -> None:
+    program.talk = script()
+    steps: list[dict[str, Any]] = [{"do": "connect"}, {"do": "say", "text": "Hello?"}, {"do": "hang-up"}]
+    await talked(emulator, program, steps)
+    assert [frame["voicePrompt"] for frame in await emulator.frames("prompt")] == ["Hello?"]
+
+
 # Frames that are none.
 
 BAD = [

@@ -19,6 +19,7 @@ from tests.twilio_emulator.world import World
 
 Form = Sequence[tuple[str, str]]
 REDIRECTS = 10
+IN_TURN = 1.0  # real seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ async def ask(world: World, call: Call, webhook: Webhook, form: Form, *, event: 
     twiml.
     """
     chaos = call.chaos
-    if (late := strike(chaos, Switch.DELAY, event=event)) is not None:
+    if event in ("action", "twiml") and (late := strike(chaos, Switch.DELAY, event=event)) is not None:
         await world.pace.sleep(late.seconds)
     if strike(chaos, Switch.DROP, event=event):
         world.journal.note("dropped", call.sid, event=event, form=dict(form))
@@ -162,7 +163,7 @@ def route(world: World, url: str) -> tuple[str, str]:
     return urlunsplit((plain, there, parts.path, parts.query, "")), parts.netloc
 
 
-async def in_turn(world: World, before: asyncio.Task[None] | None) -> None:
-    """Callbacks of a call leave in order, but none waits for another that hangs."""
+async def in_turn(before: asyncio.Task[None] | None) -> None:
+    """Callbacks of a call leave in order, but none waits long for another that hangs."""
     if before is not None:
-        await asyncio.wait({before}, timeout=max(0.05, 1.0 / world.pace.speed))
+        await asyncio.wait({before}, timeout=IN_TURN)

@@ -119,10 +119,10 @@ class World:
         return call
 
     def dials(self) -> dict[str, int]:
-        """How often each number's call was accepted: each of them rings a person."""
+        """How often a call to each number was accepted, deleted ones too: each of them rings a person."""
         counts: dict[str, int] = {}
-        for call in self.calls.values():
-            counts[call.order.to] = counts.get(call.order.to, 0) + 1
+        for entry in self.journal.of("placed"):
+            counts[entry["to"]] = counts.get(entry["to"], 0) + 1
         return counts
 
     def busy(self) -> bool:
