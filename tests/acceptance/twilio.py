@@ -1,0 +1,88 @@
+"""Our server on a Twilio to test against, each a process of its own, and the questions the tests ask of both."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.acceptance.mcp_client import FINAL, Mcp
+from tests.acceptance.server import ROOT, Server, environment, running
+
+ACCOUNT = "AC00000000000000000000000000000001"
+TOKEN = "12345"
+FROM = "+15005550006"
+SPEED = 20
+
+
+@dataclass(frozen=True)
+class Twilio:
+    """The emulator, by its control API."""
+
+    url: str
+    http: httpx.Client
+
+    def plan(self, **plan: Any) -> None:
+        """What the next call, or with `to` the calls to a number, meet."""
+        self._said(self.http.post("/_control/plans", json=plan))
+
+    def dials(self, to: str) -> int:
+        return int(self.state()["dials"].get(to, 0))
+
+    def state(self) -> dict[str, Any]:
+        return self._said(self.http.get("/_control"))
+
+    def call_to(self, to: str, *, wait: float = 10) -> dict[str, Any]:
+        """The call to this number, once it is over and all was told."""
+        found = self._said(self.http.get("/_control/calls", params={"to": to, "wait": wait}))
+        calls = found["calls"] if isinstance(found, dict) else found
+        assert len(calls) == 1, calls
+        return self._said(self.http.get(f"/_control/calls/{calls[0]['sid']}", params={"wait": wait}))
+
+    @staticmethod
+    def _said(response: httpx.Response) -> Any:
+        assert response.status_code < 300, response.text
+        return response.json() if response.content else None
+
+
+@contextmanager
+def twilio(*options: str) -> Iterator[Twilio]:
+    command = [sys.executable, "-m", "tests.twilio_emulator", "--port", "0", "--speed", str(SPEED), "--loopback-ws"]
+    process = subprocess.Popen(
+        [*command, *options], cwd=ROOT, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
+            yield Twilio(url, http)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextmanager
+def on_twilio(data: Path, carrier: Twilio, **settings: Any) -> Iterator[Server]:
+    """`callmcp serve` on this Twilio, with patience to match its speed."""
+    own: dict[str, Any] = {
+        "carrier": "twilio",
+        "twilio_account_sid": ACCOUNT,
+        "twilio_auth_token": TOKEN,
+        "twilio_from": FROM,
+        "twilio_api_url": carrier.url,
+        "silence_seconds": 1.5,
+        "give_up_seconds": 4,
+        "quiet_seconds": 2,
+        "look_seconds": 0.5,
+    }
+    with running(data, **(own | settings)) as server:
+        yield server
+
+
+def ended(mcp: Mcp, call_id: str, *, seconds: float = 20) -> dict[str, Any]:
+    return mcp.until(call_id, lambda record: record["status"] in FINAL, seconds=seconds)
