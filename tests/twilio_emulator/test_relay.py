@@ -196,6 +196,16 @@ async def test_an_interruption_cuts_what_was_heard_to_the_word(emulator: Emulato
     assert kinds == ["setup", "interrupt", "prompt"]
 
 
+async def test_an_interruption_can_tell_of_the_whole_turn(emulator: Emulator, program: Program) -> None:
+    await emulator.settings(interrupt="turn")
+    program.talk = script(text(LONG))
+    steps: list[dict[str, Any]] = [{"do": "listen", "words": 9}, {"do": "say", "text": "Stop."}, {"do": "hang-up"}]
+    await talked(emulator, program, steps)
+    (interrupt,) = await emulator.frames("interrupt")
+    assert interrupt["utteranceUntilInterrupt"] == "One two three four five six seven. Eight nine"
+    assert interrupt["durationUntilInterruptMs"] >= 45 * 55
+
+
 async def test_what_is_queued_is_purged_by_an_interruption(emulator: Emulator, program: Program) -> None:
     await emulator.settings(speed=20)  # so that all three are there before two words were played
     program.talk = script(text("First of all."), text("Second."), text("Third."))
