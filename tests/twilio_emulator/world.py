@@ -23,10 +23,11 @@ API_KEY = "SK" + "0" * 31 + "1"
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """`routes` sends what is meant for a public host elsewhere ("phone.example.net": "127.0.0.1:8080"), signed and
-    addressed as if it had gone there. `cps` is calls a second; `speed` how many seconds pass in one. `interrupt` says what
-    utteranceUntilInterrupt holds: what was heard of the `clause` at hand, as recorded, or of the whole `turn`, as
-    Twilio's documentation may be read.
+    """`cps` is calls a second, `speed` how many seconds pass in one.
+
+    `routes` sends what is meant for a public host elsewhere ("phone.example.net": "127.0.0.1:8080"), signed and
+    addressed as if it had gone there. `interrupt` says what utteranceUntilInterrupt holds: what was heard of the
+    `clause` at hand, as recorded, or of the whole `turn`, as Twilio's documentation may be read.
     """
 
     account_sid: str = ACCOUNT
