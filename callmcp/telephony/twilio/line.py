@@ -311,8 +311,7 @@ class RelayLine:
         self._closed = True
 
     def _tell(self, event: LineEvent) -> None:
-        if not self._closed:
-            self._happened.put_nowait(event)
+        self._happened.put_nowait(event)
 
     # Time.
 

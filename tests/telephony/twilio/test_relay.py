@@ -34,10 +34,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-MEMBERS = st.sampled_from(
-    "callSid sessionId accountSid customParameters voicePrompt last lang utteranceUntilInterrupt "
-    "durationUntilInterruptMs digit description name value".split()
-)
+# fmt: off
+MEMBERS = st.sampled_from([
+    "callSid", "sessionId", "accountSid", "customParameters", "voicePrompt", "last", "lang", "utteranceUntilInterrupt",
+    "durationUntilInterruptMs", "digit", "description", "name", "value",
+])
+# fmt: on
 KINDS = st.sampled_from(["setup", "prompt", "interrupt", "dtmf", "error", "info", "configUpdated"])
 
 
