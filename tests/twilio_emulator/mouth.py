@@ -163,7 +163,8 @@ class Mouth:
             await self._pace.until(moment)
             if not self._playing(utterance):
                 return
-            self._clause += word
+            if not self._line.dead:  # else nobody heard it, though the hang-up has not come round to us
+                self._clause += word
             self._line.agent_word(word)
             await asyncio.sleep(0)  # whoever waited for this word acts before the clause is reported
             if CLAUSE_ENDS.search(word) and not utterance.whole and self._playing(utterance):

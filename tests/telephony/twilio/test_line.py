@@ -500,7 +500,7 @@ async def test_a_talk_whose_socket_breaks_is_one_that_failed(off: Setting) -> No
     assert (record.status, record.error.code) == (CallStatus.FAILED, "line_lost")
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(1, 30), max_size=4))
 def test_interruptions_at_any_point_leave_a_true_transcript(cuts: list[int]) -> None:
     async def callee(phone: Phone) -> None:
