@@ -265,6 +265,7 @@ class RelayLine:
             return
         self._outbox.clear()
         self._keys = ""
+        self._stop("keys")
         if speech is None:
             return
         if speech.all_heard:

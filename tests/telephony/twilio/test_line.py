@@ -18,6 +18,7 @@ from callmcp.conversation.events import (
     Heard,
     Interrupted,
     LineClosed,
+    LineEvent,
     LineLost,
     LineOpened,
     SpeechBegan,
@@ -200,13 +201,33 @@ async def test_a_line_of_which_nothing_is_reported_is_spoken_after_the_time_it_t
     assert await on.ear.after(lines.TO_BEGIN) == [Spoken()]
 
 
-async def test_who_answers_has_heard_the_line(on: Setting) -> None:
+@pytest.mark.parametrize(
+    ("kind", "members", "event"),
+    [
+        ("prompt", {"voicePrompt": "Fine.", "last": True}, Heard("Fine.")),
+        ("prompt", {"voicePrompt": "Fi", "last": False}, SpeechBegan()),
+        ("info", {"name": "clientSpeaking", "value": "on"}, SpeechBegan()),
+        ("dtmf", {"digit": "1"}, Digit("1")),
+    ],
+)
+async def test_who_answers_has_heard_the_line(
+    on: Setting, kind: str, members: dict[str, Any], event: LineEvent
+) -> None:
     await on.say()
     on.phone.info("agentSpeaking", "on")
     on.phone.info("tokensPlayed", "Hello, this is Ada. How are you?")
-    on.phone.tell("prompt", voicePrompt="Fine.", last=True)
+    on.phone.tell(kind, **members)
 
-    assert await on.ear.after(60) == [Spoken(), Heard("Fine.")]
+    assert await on.ear.after(60) == [Spoken(), event]
+
+
+async def test_the_silence_before_a_line_is_not_its_end(on: Setting) -> None:
+    await on.say("Hello.")
+    on.phone.plays("Hello.")
+    assert await on.ear.after(60) == [Spoken()]
+    await on.say()
+
+    assert await on.ear.after(lines.TO_BEGIN) == []
 
 
 async def test_an_interruption_says_what_was_heard_and_is_the_end_of_the_line(on: Setting) -> None:
@@ -396,13 +417,21 @@ async def test_keys_of_which_nothing_is_reported_do_not_keep_the_line(on: Settin
     assert await on.ear.after(0.1) == [LineClosed()]
 
 
-async def test_keys_that_were_pressed_do_not_delay_a_later_hang_up(on: Setting) -> None:
+@pytest.mark.parametrize("pressed", [True, False])
+async def test_keys_that_were_pressed_or_purged_do_not_delay_a_later_hang_up(on: Setting, pressed: bool) -> None:  # noqa: FBT001
+    on.phone.close = lambda: None  # type: ignore[method-assign] # so that a second end would be seen
     await on.line.send_digits("1")
-    on.phone.info("tokensPlayed", "1")
+    if pressed:
+        on.phone.info("tokensPlayed", "1")
+    else:
+        on.phone.tell("interrupt", utteranceUntilInterrupt="", durationUntilInterruptMs=0)
     assert await on.ear.after(1) == []
     await on.line.end()
+    await on.clock.advance(0)
+    assert on.phone.sent[-1] == {"type": "end"}
 
-    assert await on.ear.after() == [LineClosed()]
+    assert await on.ear.after(60) == [LineClosed()]
+    assert [frame["type"] for frame in on.phone.sent].count("end") == 1
 
 
 async def test_what_is_done_to_a_closed_line_has_no_effect(on: Setting) -> None:
