@@ -171,7 +171,7 @@ class Settings(BaseModel):
         needed = ("twilio_account_sid", "twilio_auth_token", "twilio_from")
         missing = [PREFIX + name.upper() for name in needed if not getattr(self, name)]
         if missing:
-            raise ValueError(f"CALLMCP_CARRIER=twilio needs {', '.join(missing)} as well")
+            raise ValueError(f"CALLMCP_CARRIER: twilio needs {', '.join(missing)} as well")
         if (self.twilio_api_key is None) is not (self.twilio_api_secret is None):
             raise ValueError("CALLMCP_TWILIO_API_KEY and CALLMCP_TWILIO_API_SECRET go together; set both or neither")
         for name in ("public_url", "twilio_api_url"):
