@@ -18,7 +18,7 @@ class Fault(StrEnum):
 
     CALLER = "caller"  # whoever chose the number
     OPERATOR = "operator"  # whoever runs this server and pays the carrier
-    CARRIER = "carrier"  # nobody here; it may pass
+    CARRIER = "carrier"  # nobody here; the same request may work later
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +90,5 @@ def refusal(code: int, words: str) -> CarrierRefused:
     meaning = MEANINGS.get(code)
     if meaning is None:
         meaning = Meaning("carrier_refused", Fault.CARRIER, f"The carrier refused the call: {words[:MAX_WORDS]}")
-    return CarrierRefused(meaning.words, code=meaning.code, carrier_code=str(code))
+    passing = meaning.fault is Fault.CARRIER and code in MEANINGS
+    return CarrierRefused(meaning.words, code=meaning.code, carrier_code=str(code), passing=passing)
