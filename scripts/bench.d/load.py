@@ -34,6 +34,7 @@ class Load:
 
     url: str
     message: dict[str, Any]
+    pid: int
     key: str | None = None
     checked: bool = False
 
@@ -48,10 +49,11 @@ class Load:
 
 @dataclass
 class Rates:
-    """Requests a second, one figure a round."""
+    """Of each round: requests a second, the slowest hundredth, and what a request costs the server's processor."""
 
     rounds: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
@@ -82,20 +84,31 @@ def structured(load: Load) -> dict[str, Any]:
     return content
 
 
-def measure(load: Load, seconds: float, connections: int, into: Rates) -> None:
+def cpu_seconds(pid: int) -> float:
+    """Processor time of all threads of a process so far; not a number where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(load: Load, seconds: int, connections: int, into: Rates) -> None:
     """One round of wrk, after one request that shows that the answer is a result."""
     post(load)
     with tempfile.NamedTemporaryFile() as body:
         body.write(json.dumps(load.message).encode())
         body.flush()
-        command = [*ON_LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "20s"]
+        command = [*ON_LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s"]
         command += ["-s", str(Path(__file__).with_name("post.lua")), load.url]
         command += ["--", body.name, "body" if load.checked else "status"]
         command += [f"{name}: {value}" for name, value in load.headers.items()]
+        before = cpu_seconds(load.pid)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     result = re.search(r"^RESULT (\d+) (\d+) (\d+) (\d+) (\d+)$", done.stdout, re.MULTILINE)
     if result is None or int(result[3]):
         sys.exit(f"{load.url} answered otherwise than with a result:\n{done.stdout}{done.stderr}")
     requests, microseconds, _, _, p99 = map(int, result.groups())
+    into.cpu_us.append((cpu_seconds(load.pid) - before) / requests * 1e6)
     into.rounds.append(requests / (microseconds / 1e6))
     into.p99_ms.append(p99 / 1e3)

@@ -43,7 +43,7 @@ class Aim:
         return f"| {self.name} | {self.value:.2f} | {bound} | {'PASS' if self.reached else 'MISS'} |"
 
 
-def table(rounds: int, seconds: float, connections: int) -> bool:
+def table(rounds: int, seconds: int, connections: int) -> bool:
     """Measures, prints, and says whether every aim is reached. Rounds are interleaved, medians are taken."""
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -52,19 +52,20 @@ def table(rounds: int, seconds: float, connections: int) -> bool:
         memory = resident_mb(server)
         key = server.key("calls:write", "agents:read")
         listing = request("tools/list")
-        answer = post(Load(server.endpoint, listing))
+        answer = post(Load(server.endpoint, listing, server.process.pid))
         (data / "answer.json").write_bytes(answer)
         (data / "tools.json").write_text(json.dumps(json.loads(answer)["result"]))
-        starlette = stack.enter_context(peer("constant.py", data / "answer.json"))
-        sdk = stack.enter_context(peer("sdk.py", data / "tools.json"))
+        starlette, starlette_pid = stack.enter_context(peer("constant.py", data / "answer.json"))
+        sdk, sdk_pid = stack.enter_context(peer("sdk.py", data / "tools.json"))
+        pid = server.process.pid
         record = finished_call(server, key)
         reading = tool("get_call", call_id=record["call_id"])
         loads = {
-            "Starlette, constant bytes": Load(starlette, listing),
-            "SDK, tools/list": Load(sdk, listing),
-            "callmcp, tools/list": Load(server.endpoint, listing),
-            "SDK, no-op tools/call": Load(sdk, reading, checked=True),
-            "callmcp, get_call": Load(server.endpoint, reading, key, checked=True),
+            "Starlette, constant bytes": Load(starlette, listing, starlette_pid),
+            "SDK, tools/list": Load(sdk, listing, sdk_pid),
+            "callmcp, tools/list": Load(server.endpoint, listing, pid),
+            "SDK, no-op tools/call": Load(sdk, reading, sdk_pid, checked=True),
+            "callmcp, get_call": Load(server.endpoint, reading, pid, key, checked=True),
         }
         measured = {name: Rates() for name in [*loads, "callmcp, make_call"]}
         for number in range(rounds):
@@ -75,13 +76,14 @@ def table(rounds: int, seconds: float, connections: int) -> bool:
         talks = conversations(folder(data, "talks"))
 
     turns = len(record["transcript"])
-    print(f"{machine()} {connections} connections, {rounds} rounds of {seconds:g} s, revision 2026-07-28.")
+    print(f"{machine()} {connections} connections, {rounds} rounds of {seconds} s, revision 2026-07-28.")
     print(f"tools/list answers {len(answer):,} bytes, get_call reads a call of {turns} turns.")
     print(f"Load average when it was done: {os.getloadavg()[0]:.1f}.\n")
-    print("| | median of requests/s | each round | p99, ms |\n|---|---:|---|---:|")
+    print("| | requests/s, median | each round | p99, ms | server CPU, µs a request |\n|---|---:|---|---:|---:|")
     for name, rates in measured.items():
         each = " ".join(f"{rate:,.0f}" for rate in rates.rounds)
-        print(f"| {name} | {rates.median:,.0f} | {each} | {statistics.median(rates.p99_ms):,.1f} |")
+        slowest, cpu = statistics.median(rates.p99_ms), statistics.median(rates.cpu_us)
+        print(f"| {name} | {rates.median:,.0f} | {each} | {slowest:,.1f} | {cpu:,.0f} |")
     print(f"\n{CALLS} conversations placed at once: {talks:,.0f} whole calls/s.\n")
 
     rate = {name: rates.median for name, rates in measured.items()}
@@ -113,19 +115,19 @@ def second_start(data: Path) -> float:
     return statistics.median(seconds[1:])
 
 
-def dial(data: Path, seconds: float, connections: int, into: Rates) -> None:
+def dial(data: Path, seconds: int, connections: int, into: Rates) -> None:
     """One round of make_call, on a server of its own: no other round is slowed by settling these calls."""
     with running(data, interpreter=PYTHON) as server:
         key = server.key("calls:write", "agents:read")
         message = tool("make_call", agent_id=AGENT, to=SILENT, context="Ask for a table for two.")
-        measure(Load(server.endpoint, message, key, checked=True), seconds, connections, into)
+        measure(Load(server.endpoint, message, server.process.pid, key, checked=True), seconds, connections, into)
 
 
 def conversations(data: Path) -> float:
     """Whole calls a second: placed sixteen at a time, talked through without waiting, read until all have ended."""
     with running(data, interpreter=PYTHON, simulator_speed=1000) as server, ThreadPoolExecutor(16) as pool:
         key = server.key("calls:write", "agents:read")
-        placing = Load(server.endpoint, tool("make_call", agent_id=AGENT, to=COOPERATES), key)
+        placing = Load(server.endpoint, tool("make_call", agent_id=AGENT, to=COOPERATES), server.process.pid, key)
         began = time.monotonic()
         for call in list(pool.map(structured, [placing] * CALLS)):
             ended(server, key, call["call_id"])
@@ -134,12 +136,14 @@ def conversations(data: Path) -> float:
 
 def finished_call(server: Server, key: str) -> dict[str, Any]:
     """The record of a call that was talked through to its end."""
-    placed = structured(Load(server.endpoint, tool("make_call", agent_id=AGENT, to=COOPERATES), key))
+    placed = structured(
+        Load(server.endpoint, tool("make_call", agent_id=AGENT, to=COOPERATES), server.process.pid, key)
+    )
     return ended(server, key, placed["call_id"])
 
 
 def ended(server: Server, key: str, call_id: str) -> dict[str, Any]:
-    waiting = Load(server.endpoint, tool("get_call", call_id=call_id, wait_seconds=20), key)
+    waiting = Load(server.endpoint, tool("get_call", call_id=call_id, wait_seconds=20), server.process.pid, key)
     for _ in range(10):
         record = structured(waiting)
         if "ended_at" in record:
@@ -148,8 +152,8 @@ def ended(server: Server, key: str, call_id: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def peer(program: str, file: Path) -> Iterator[str]:
-    """The endpoint of a server of this folder, on a free port."""
+def peer(program: str, file: Path) -> Iterator[tuple[str, int]]:
+    """The endpoint and the process id of a server of this folder, on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -161,7 +165,7 @@ def peer(program: str, file: Path) -> Iterator[str]:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://127.0.0.1:{port}/mcp", process.pid
     finally:
         process.terminate()
         process.wait(10)
