@@ -31,7 +31,7 @@ from callmcp.telephony.twilio.speech import Speech
 log = structlog.get_logger()
 
 # Seconds. Recorded: 49 characters in 2.6 s, 0.3 to 0.5 s from a text to its sound, 2 s to keys that wait for nothing.
-# The bounds are generous: one that is too short cuts the agent's last words off, and they count only when Twilio reports
+# The bounds are generous: one too short cuts the agent's last words off, and they count only when Twilio reports
 # less than it should.
 A_CHARACTER = 0.11
 TO_BEGIN = 5
