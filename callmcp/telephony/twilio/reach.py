@@ -103,7 +103,7 @@ async def by_websocket(public_url: str, token: str, *, seconds: float) -> Findin
     except InvalidStatus as error:
         return failed(WEBSOCKET, *_not_upgraded(error.response.status_code))
     except (InvalidHandshake, ConnectionClosed) as error:
-        return failed(WEBSOCKET, f"the upgrade broke off ({type(error).__name__})", _PASS_UPGRADES)
+        return failed(WEBSOCKET, f"the upgrade broke off ({type(error).__name__})", _LET_UPGRADES)
     except (OSError, TimeoutError) as error:
         return failed(WEBSOCKET, *_not_reached(public_url, error))
     if told.get("nonce") != nonce:
@@ -118,7 +118,7 @@ def shown(url: str) -> str:
 
 
 _POINT_HERE = "Let the proxy pass everything below /twilio/ on to this server, and nothing else answer there."
-_PASS_UPGRADES = (
+_LET_UPGRADES = (
     "Let the proxy pass WebSocket upgrades below /twilio/ on (nginx: proxy_http_version 1.1, and the headers Upgrade "
     "and Connection)."
 )
@@ -129,6 +129,12 @@ _SAME_SETTINGS = (
 )
 
 
+_SAME_PATH = (
+    "Start callmcp serve with CALLMCP_CARRIER=twilio, and let the proxy pass the path on, without the part that "
+    "CALLMCP_PUBLIC_URL has after its host."
+)
+
+
 def _not_reached(public_url: str, error: Exception) -> tuple[str, str]:
     host = urlsplit(public_url).hostname
     for cause in _causes(error):
@@ -136,8 +142,7 @@ def _not_reached(public_url: str, error: Exception) -> tuple[str, str]:
             why = getattr(cause, "verify_message", "") or cause.reason or "the handshake failed"
             return (
                 f"the TLS of {host} does not hold: {why}",
-                f"Give the proxy a certificate for {host} from a public authority such as Let's Encrypt, with its "
-                "chain.",
+                f"Give the proxy a certificate for {host} from a public authority such as Let's Encrypt.",
             )
         if isinstance(cause, socket.gaierror):
             return f"{host} has no address", f"Make a DNS record for {host}, or correct CALLMCP_PUBLIC_URL."
@@ -171,8 +176,7 @@ def _not_ours(public_url: str, answer: httpx.Response, told: dict[str, Any]) -> 
     if status == _NOT_FOUND:
         return (
             "a server is there, but does not know the path (HTTP 404)",
-            "Start callmcp serve with CALLMCP_CARRIER=twilio, and let the proxy pass the path on, without the part "
-            "that CALLMCP_PUBLIC_URL has after its host.",
+            _SAME_PATH,
         )
     return f"something else than this server answers (HTTP {status})", _POINT_HERE
 
@@ -181,16 +185,14 @@ def _not_upgraded(status: int) -> tuple[str, str]:
     if status in _FORBIDDEN:
         return f"the upgrade is refused (HTTP {status})", _SAME_SETTINGS
     if status in _GATEWAY:
-        return f"a proxy answers in place of the server (HTTP {status})", _PASS_UPGRADES
+        return f"a proxy answers in place of the server (HTTP {status})", _LET_UPGRADES
     # 405 is what our own server says to a request whose Upgrade a proxy dropped.
-    return f"HTTP {status} came in place of an upgrade", _PASS_UPGRADES
+    return f"HTTP {status} came in place of an upgrade", _LET_UPGRADES
 
 
 def _version(told: dict[str, Any]) -> str:
-    other = told.get("version")
-    return (
-        f" (callmcp {__version__})" if other == __version__ else f" (another version than this command, {other!s:.40})"
-    )
+    version = str(told.get("version"))[:40]
+    return f" (callmcp {version})" if version == __version__ else f" (callmcp {version}; this command is {__version__})"
 
 
 def _json(text: str | bytes) -> dict[str, Any]:
