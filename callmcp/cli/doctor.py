@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ DIRECTORY = "data directory"
 DATABASE = "database"
 CARRIER = "carrier"
 SECONDS = 10.0
+MEND_DATABASE = (
+    "See that --data or CALLMCP_DATABASE_URL names the right database, that it runs, has room and lets us write."
+)
 
 
 @click.command(cls=Command)
@@ -40,7 +44,7 @@ async def doctor(*, as_json: bool) -> None:
         show_json({"checks": [_record(finding) for finding in findings]})
     else:
         show_lines(_lines(findings))
-    failures = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    failures = sum(finding.verdict is Verdict.FAILED for finding in findings)
     if failures:
         say(f"{failures} of {len(findings)} checks failed.")
         sys.exit(1)
@@ -72,9 +76,7 @@ def _directory(chosen: "Settings") -> Finding:
     if not folder.is_dir():
         return failed(DIRECTORY, f"there is no {folder}", "Name the right one with --data, or run: callmcp init")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return failed(
-            DIRECTORY, f"{folder} is not writable", "Give the user that runs callmcp the right to write there."
-        )
+        return failed(DIRECTORY, f"{folder} is not writable", "Let the user that runs callmcp write there.")
     return passed(DIRECTORY, f"{folder} is writable")
 
 
@@ -93,12 +95,12 @@ async def _database(chosen: "Settings") -> tuple[Finding, Sequence[str]]:
             return passed(DATABASE, "up to date, and takes writes"), await _numbers(store)
     except TimeoutError:
         seen = f"it does not answer within {SECONDS:g} seconds"
+    except BadConfiguration as error:
+        seen, _, remedy = error.message.partition(". ")
+        return failed(DATABASE, seen, remedy or MEND_DATABASE), ()
     except CallMcpError as error:
         seen = error.message.rstrip(".")
-    remedy = (
-        "See that CALLMCP_DATABASE_URL or --data names the right one, and that it runs, has room and lets us write."
-    )
-    return failed(DATABASE, seen, remedy), ()
+    return failed(DATABASE, seen, MEND_DATABASE), ()
 
 
 async def _write(store: "SqlStore") -> None:
@@ -141,11 +143,11 @@ def _record(finding: Finding) -> dict[str, str]:
 
 
 def _lines(findings: Sequence[Finding]) -> Sequence[str]:
-    """A line a check, and its remedy on the next."""
+    """A line a check, and its remedy on the next; one remedy of several checks in a row below the last of them."""
     wide = max(len(verdict) for verdict in Verdict) + 2
     lines = []
-    for finding in findings:
+    for finding, following in zip_longest(findings, findings[1:]):
         lines.append(f"{finding.verdict.value:<{wide}}{finding.check}: {finding.seen}")
-        if finding.remedy is not None:
+        if finding.remedy is not None and (following is None or following.remedy != finding.remedy):
             lines.append(f"{'':<{wide}}{finding.remedy}")
     return lines

@@ -31,7 +31,7 @@ CALLER_ID = "caller id"
 CLOCK = "clock"
 COUNTRIES = "countries"
 RELAY = "conversation relay"
-CHECKS = (CREDENTIALS, ACCOUNT, CALLER_ID, CLOCK, reach.PUBLIC_URL, reach.WEBSOCKET, COUNTRIES, RELAY)
+CHECKS = (CREDENTIALS, ACCOUNT, CLOCK, CALLER_ID, reach.PUBLIC_URL, reach.WEBSOCKET, COUNTRIES, RELAY)
 
 _OK = 200
 _TEST_CREDENTIALS = 20008
@@ -91,7 +91,8 @@ async def _bounded(
         seen = "Twilio's API cannot be reached" if isinstance(error, NotSent) else "Twilio's API did not answer"
     except (TwilioException, ValueError, KeyError, AttributeError) as error:
         seen = f"Twilio's answer could not be read ({type(error).__name__})"
-    return [failed(names[0], seen, _AGAIN), *(unchecked(name, seen, _AGAIN) for name in names[1:])]
+    # One cause is one failure, whatever else could not be looked at for it.
+    return [(failed if name == CREDENTIALS else unchecked)(name, seen, _AGAIN) for name in names]
 
 
 class _Twilio:
