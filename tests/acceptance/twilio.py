@@ -63,7 +63,7 @@ def twilio(*options: str) -> Iterator[Twilio]:
             yield Twilio(url, http)
     finally:
         process.terminate()
-        process.wait(10)
+        process.communicate(timeout=10)
 
 
 @contextmanager

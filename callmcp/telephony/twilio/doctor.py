@@ -33,7 +33,7 @@ COUNTRIES = "countries"
 RELAY = "conversation relay"
 CHECKS = (CREDENTIALS, ACCOUNT, CLOCK, CALLER_ID, reach.PUBLIC_URL, reach.WEBSOCKET, COUNTRIES, RELAY)
 
-_OK = 200
+_OK, _TOO_MANY, _FIRST_SERVER_ERROR = 200, 429, 500
 _TEST_CREDENTIALS = 20008
 _COPY = (
     "Copy the Account SID and the Auth Token from the first page of the Twilio console, and see there that the account "
@@ -162,7 +162,10 @@ class _Twilio:
         self, path: str, *, auth: tuple[str, str] | None = None, params: dict[str, object] | None = None
     ) -> Response:
         url = f"{self._is.api_url}/2010-04-01/Accounts/{self._is.account_sid}{path}"
-        return await self._client.request_async("GET", url, params=params, auth=auth)
+        answer = await self._client.request_async("GET", url, params=params, auth=auth)
+        if answer.status_code >= _FIRST_SERVER_ERROR or answer.status_code == _TOO_MANY:
+            raise NoAnswer(f"HTTP {answer.status_code}")  # it says nothing of the credentials
+        return answer
 
 
 _NOBODYS = "neither a number of the account nor a verified caller id"

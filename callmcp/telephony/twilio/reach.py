@@ -104,7 +104,7 @@ async def by_websocket(public_url: str, token: str, *, seconds: float) -> Findin
         return failed(WEBSOCKET, *_not_upgraded(error.response.status_code))
     except (InvalidHandshake, ConnectionClosed) as error:
         return failed(WEBSOCKET, f"the upgrade broke off ({type(error).__name__})", _LET_UPGRADES)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:
         return failed(WEBSOCKET, *_not_reached(public_url, error))
     if told.get("nonce") != nonce:
         return failed(WEBSOCKET, "something else than this server took the upgrade", _POINT_HERE)
@@ -144,7 +144,7 @@ def _not_reached(public_url: str, error: Exception) -> tuple[str, str]:
                 f"the TLS of {host} does not hold: {why}",
                 f"Give the proxy a certificate for {host} from a public authority such as Let's Encrypt.",
             )
-        if isinstance(cause, socket.gaierror):
+        if isinstance(cause, (socket.gaierror, UnicodeError)):  # UnicodeError: no name has such labels
             return f"{host} has no address", f"Make a DNS record for {host}, or correct CALLMCP_PUBLIC_URL."
     if isinstance(error, (TimeoutError, httpx.TimeoutException)):
         return (
