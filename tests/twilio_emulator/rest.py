@@ -257,7 +257,12 @@ async def fetch_account(world: World, request: Request, form: Form) -> Response:
 def _numbers(key: str, numbers: list[str], request: Request, *, voiceless: Collection[str] = ()) -> Response:
     wanted = request.query_params.get("PhoneNumber", "")
     shown = [
-        {"sid": "PN" + f"{n:032x}", "phone_number": number, "friendly_name": number, "capabilities": {"voice": number not in voiceless}}
+        {
+            "sid": "PN" + f"{n:032x}",
+            "phone_number": number,
+            "friendly_name": number,
+            "capabilities": {"voice": number not in voiceless},
+        }
         for n, number in enumerate(numbers)
         if wanted in ("", number)
     ]

@@ -22,7 +22,7 @@ def app(base: str) -> Starlette:
 
 
 async def posted(url: str, signature: str | None, body: bytes = b"a=1") -> httpx.Response:
-    headers = {} if signature is None else {"X-Twilio-Signature": signature.encode()}
+    headers = [] if signature is None else [(b"X-Twilio-Signature", signature.encode())]
     async with httpx.AsyncClient(trust_env=False) as http:
         return await http.post(url, content=body, headers=headers)
 

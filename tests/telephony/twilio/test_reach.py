@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callmcp import __version__
-from callmcp.telephony.finding import Verdict
+from callmcp.telephony.finding import Verdict, passed
 from callmcp.telephony.twilio import reach
 from callmcp.telephony.twilio.echo import Echo
 from tests.telephony.twilio.serving import served
@@ -68,7 +68,7 @@ async def test_a_server_that_is_reached_echoes_by_http_and_by_websocket() -> Non
         by_http = await reach.by_http(base, TOKEN, seconds=SECONDS)
         by_websocket = await reach.by_websocket(base, TOKEN, seconds=SECONDS)
 
-    assert by_http == reach.passed("public url", f"{base} leads to this server and back (callmcp {__version__})")
+    assert by_http == passed("public url", f"{base} leads to this server and back (callmcp {__version__})")
     assert by_websocket.verdict is Verdict.PASSED
 
 
