@@ -230,6 +230,7 @@ def _patience(settings: Settings) -> Patience:
         silence=settings.silence_seconds / speed,
         give_up=settings.give_up_seconds / speed,
         quiet=settings.quiet_seconds,
+        queue=settings.queue_seconds,
         look=settings.look_seconds / speed,
         overtime=settings.overtime_seconds,
         owner=settings.owner_silence_seconds,

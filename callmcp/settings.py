@@ -155,6 +155,7 @@ class Settings(BaseModel):
     silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 15
     give_up_seconds: Annotated[float, Field(gt=0, le=86400)] = 120
     quiet_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    queue_seconds: Annotated[float, Field(gt=0, le=86400)] = 120
     look_seconds: Annotated[float, Field(gt=0, le=600)] = 5
     overtime_seconds: Annotated[float, Field(gt=0, le=600)] = 30
     owner_silence_seconds: Annotated[float, Field(ge=2, le=3600)] = 5

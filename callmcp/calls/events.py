@@ -87,9 +87,9 @@ class HungUp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canceled(Event):
-    """The call ended before anybody answered, because we wanted it to."""
+    """The call ended before anybody answered, because we wanted it to. `reason` None: as was laid down before."""
 
-    reason: EndReason = EndReason.ENDED_BY_CALLER
+    reason: EndReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

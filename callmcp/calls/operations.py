@@ -180,7 +180,7 @@ class Calls:
         the carrier gave a sign of it, or it was to end before the carrier had named it."""
         if self._telephony.carries or call.carrier_id is None:
             return False
-        if any(isinstance(event, Leaving) for event in events):
+        if any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events):
             return not call.status.is_final
         if not any(isinstance(event, _BEGINNINGS) for event in events):
             return False

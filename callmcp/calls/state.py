@@ -157,7 +157,7 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in _NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED:
+    if status is CallStatus.COMPLETED and _why_ended(call, event)[0] is not EndReason.SERVER_LOST:
         return None  # there was a talk, and the talk is judged by whoever held it
     if call.answered_at is not None:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
@@ -168,13 +168,17 @@ def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
     match event:
         case HungUp(reason=None, error=error) if call.end_reason is not None:
             return call.end_reason, error
+        case HungUp(reason=None) if call.end_requested_at is not None:
+            return EndReason.ENDED_BY_CALLER, None
+        case HungUp(reason=None) if call.turn_count > 0:
+            # There was a talk, and whoever held it went without a word.
+            return EndReason.SERVER_LOST, LOST
         case HungUp(reason=None, error=error):
-            by_us = call.end_requested_at is not None
-            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), error
+            return EndReason.CALLEE_HUNG_UP, error
         case HungUp(reason=EndReason() as reason, error=error):
             return reason, error
         case Canceled(reason=reason):
-            return reason, None
+            return reason or call.end_reason or EndReason.ENDED_BY_CALLER, None
         case FoundBusy():
             return EndReason.BUSY, None
         case NotAnswered():
@@ -217,7 +221,12 @@ def _end_requested(call: Call, event: EndRequested) -> dict[str, Any]:
 def _leaving(call: Call, event: Leaving) -> dict[str, Any]:
     if call.status.is_final or call.end_reason is not None:
         return {}
-    return {"end_reason": event.reason, "error": event.error or call.error}
+    # A line that closed looks the same from within the talk, whoever closed it.
+    by_us = event.reason is EndReason.CALLEE_HUNG_UP and call.end_requested_at is not None
+    return {
+        "end_reason": EndReason.ENDED_BY_CALLER if by_us else event.reason,
+        "error": event.error or call.error,
+    }
 
 
 def _unreported(call: Call, _: Unreported) -> dict[str, Any]:

@@ -22,14 +22,19 @@ class Patience:
     """How long is too long, in seconds.
 
     `silence`: from acceptance without a word from the carrier until it is asked, or until the call is `unknown`.
-    `give_up`: from then to `failed`. `quiet`: without a sign of life from a call under way until the carrier is asked.
-    `look`: between two questions about one call. `overtime`: beyond a call's own limit until it is hung up from here.
+    `give_up`: from then to `failed`.
+    `quiet`: without a sign of life from a call under way until the carrier is asked.
+    `queue`: in the carrier's own queue until the call is canceled. Twilio holds one for up to 24 hours, and who is rung
+    that late is rung by surprise.
+    `look`: between two questions about one call.
+    `overtime`: beyond a call's own limit until it is hung up from here.
     `owner`: how long a process may go without a heartbeat before its calls are settled by another.
     """
 
     silence: float = 15
     give_up: float = 120
     quiet: float = 60
+    queue: float = 120
     look: float = 5
     overtime: float = 30
     owner: float = 5
@@ -97,8 +102,8 @@ class Sweep:
             return
         if told:
             call = await self._calls.observe(call.id, *told)
-            if self._is_overtime(call, now):
-                call = await self._calls.observe(call.id, Leaving(at=now, reason=EndReason.MAX_DURATION))
+            if (too_long := self._too_long(call, now)) is not None:
+                call = await self._calls.observe(call.id, Leaving(at=now, reason=too_long))
             if not call.status.is_final and (call.end_reason is not None or call.end_requested_at is not None):
                 await self._telephony.end(call)  # it should be over, and the carrier was not told or did not hear
             return
@@ -130,10 +135,14 @@ class Sweep:
         first_silence = call.status is CallStatus.QUEUED and bool(told)
         return [Unreported(at=self._clock.now()), *told] if first_silence else told
 
-    def _is_overtime(self, call: Call, now: datetime) -> bool:
-        if call.status is not CallStatus.IN_PROGRESS or call.answered_at is None:
-            return False
-        return now - call.answered_at > timedelta(seconds=call.max_duration_seconds + self._patience.overtime)
+    def _too_long(self, call: Call, now: datetime) -> EndReason | None:
+        """Why a call that the carrier says is under way must end."""
+        if call.status is CallStatus.QUEUED and now - call.created_at > timedelta(seconds=self._patience.queue):
+            return EndReason.EXPIRED
+        talk = timedelta(seconds=call.max_duration_seconds + self._patience.overtime)
+        if call.status is CallStatus.IN_PROGRESS and call.answered_at is not None and now - call.answered_at > talk:
+            return EndReason.MAX_DURATION
+        return None
 
     async def _silent_owners(self) -> Collection[str]:
         """Owners whose count of beats has not moved for too long on this process's own clock: others' may be wrong.

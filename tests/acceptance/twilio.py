@@ -1,18 +1,19 @@
 """Our server on a Twilio to test against, each a process of its own, and the questions the tests ask of both."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.acceptance.mcp_client import FINAL, Mcp
-from tests.acceptance.server import ROOT, Server, environment, running
+from tests.acceptance.server import ROOT, Server, callmcp, environment, serving
 
 ACCOUNT = "AC00000000000000000000000000000001"
 TOKEN = "12345"
@@ -35,14 +36,16 @@ class Twilio:
         return int(self.state()["dials"].get(to, 0))
 
     def state(self) -> dict[str, Any]:
-        return self._said(self.http.get("/_control"))
+        state: dict[str, Any] = self._said(self.http.get("/_control"))
+        return state
 
     def call_to(self, to: str, *, wait: float = 10) -> dict[str, Any]:
         """The call to this number, once it is over and all was told."""
         found = self._said(self.http.get("/_control/calls", params={"to": to, "wait": wait}))
         calls = found["calls"] if isinstance(found, dict) else found
         assert len(calls) == 1, calls
-        return self._said(self.http.get(f"/_control/calls/{calls[0]['sid']}", params={"wait": wait}))
+        call: dict[str, Any] = self._said(self.http.get(f"/_control/calls/{calls[0]['sid']}", params={"wait": wait}))
+        return call
 
     @staticmethod
     def _said(response: httpx.Response) -> Any:
@@ -53,21 +56,20 @@ class Twilio:
 @contextmanager
 def twilio(*options: str) -> Iterator[Twilio]:
     command = [sys.executable, "-m", "tests.twilio_emulator", "--port", "0", "--speed", str(SPEED), "--loopback-ws"]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*command, *options], cwd=ROOT, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        assert process.stdout is not None
-        url = json.loads(process.stdout.readline())["url"]
-        with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
-            yield Twilio(url, http)
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
+                yield Twilio(url, http)
+        finally:
+            process.terminate()
 
 
 @contextmanager
-def on_twilio(data: Path, carrier: Twilio, **settings: Any) -> Iterator[Server]:
+def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, **settings: Any) -> Iterator[Server]:
     """`callmcp serve` on this Twilio, with patience to match its speed."""
     own: dict[str, Any] = {
         "carrier": "twilio",
@@ -78,10 +80,18 @@ def on_twilio(data: Path, carrier: Twilio, **settings: Any) -> Iterator[Server]:
         "silence_seconds": 1.5,
         "give_up_seconds": 4,
         "quiet_seconds": 2,
+        "queue_seconds": 4,
         "look_seconds": 0.5,
     }
-    with running(data, **(own | settings)) as server:
-        yield server
+    settings = own | settings
+    first_key = callmcp("init", data=data, **settings).strip()
+    with serving(data, "--port", str(port), **settings) as server:
+        yield replace(server, first_key=first_key)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def ended(mcp: Mcp, call_id: str, *, seconds: float = 20) -> dict[str, Any]:

@@ -119,6 +119,8 @@ class Inbox:
                 return status_events(form, now)
             case Report.AMD:
                 return amd_events(form, now)
+            case Report.ACTION if form.get("SessionStatus") == "completed":
+                return [Leaving(at=now, reason=EndReason.CALLEE_HUNG_UP)]
             case Report.ACTION if form.get("SessionStatus") == "failed":
                 cannot = form.get("ErrorCode") in _CANNOT_CONNECT
                 error = RELAY_UNREACHABLE if cannot else TALK_LOST

@@ -265,6 +265,7 @@ class RelayLine:
             return
         self._outbox.clear()
         self._keys = ""
+        self._stop("keys")
         if speech is None:
             return
         if speech.all_heard:
@@ -311,8 +312,7 @@ class RelayLine:
         self._closed = True
 
     def _tell(self, event: LineEvent) -> None:
-        if not self._closed:
-            self._happened.put_nowait(event)
+        self._happened.put_nowait(event)
 
     # Time.
 

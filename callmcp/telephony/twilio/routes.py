@@ -5,6 +5,7 @@ The Origin and Host rules of the MCP endpoint do not hold here; the signature do
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
 
@@ -12,7 +13,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Accepted, Answered, DialFailed, Event, HungUp, Leaving
@@ -39,6 +40,7 @@ STATUSES = {
     Refusal.OVERSIZED: 413,
     Refusal.WRONG_CALL: 404,
 }
+_NORMAL = 1000
 _POLICY_VIOLATION = 1008
 
 
@@ -153,28 +155,26 @@ class TwilioRoutes:
         try:
             async with asyncio.timeout(SETUP_SECONDS):
                 frame = await socket.receive_text()
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):
             return None
         received = None if frame is None else relay.parse(frame)
         return received if isinstance(received, relay.Setup) else None
 
     async def _observe_talk(self, call_id: str, *events: Event) -> Call:
         """The end of the talk is why the line is being hung up; that it is down is Twilio's to say."""
-        return await self._calls.observe(call_id, *(told for event in events if (told := _of_talk(event)) is not None))
+        return await self._calls.observe(call_id, *map(_of_talk, events))
 
 
-def _of_talk(event: Event) -> Event | None:
+def _of_talk(event: Event) -> Event:
     match event:
-        case HungUp(at=at, reason=EndReason() as reason, error=error) | DialFailed(at=at, reason=reason, error=error):
-            return Leaving(at=at, reason=reason, error=error)
-        case HungUp():
-            return None  # the socket closed; who hung up, the carrier's callback and our own wishes tell
+        case HungUp(at=at, reason=reason, error=error) | DialFailed(at=at, reason=reason, error=error):
+            return Leaving(at=at, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)
         case _:
             return event
 
 
 class Socket:
-    """A WebSocket as the line sees it: texts in, texts out, and None when it is closed."""
+    """A Starlette WebSocket as the line knows sockets."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
@@ -182,18 +182,19 @@ class Socket:
     async def receive_text(self) -> str | None:
         try:
             return await self._websocket.receive_text()
-        except (WebSocketDisconnect, KeyError):  # KeyError: a binary frame, which Twilio never sends
-            return None
+        except WebSocketDisconnect as closed:
+            if closed.code == _NORMAL:
+                return None
+            raise ConnectionError(f"closed with {closed.code}") from closed
+        except KeyError:  # a binary frame, which Twilio never sends
+            raise ConnectionError("a binary frame") from None
 
     async def send_text(self, text: str) -> None:
         try:
             await self._websocket.send_text(text)
-        except (WebSocketDisconnect, RuntimeError):
-            log.debug("relay_closed_while_sending")
+        except (WebSocketDisconnect, RuntimeError) as error:
+            raise ConnectionError("closed") from error
 
     async def close(self) -> None:
-        if self._websocket.application_state is not WebSocketState.DISCONNECTED:
-            try:
-                await self._websocket.close()
-            except RuntimeError:
-                log.debug("relay_closed_already")
+        with contextlib.suppress(RuntimeError):  # closed already
+            await self._websocket.close()

@@ -1,4 +1,4 @@
-"""The frames of ConversationRelay: every recorded kind is read, nothing is too odd to read, and none is sent wrongly."""
+"""The frames of ConversationRelay: every recorded one is read, none is too odd to read, and no bad one is sent."""
 
 import json
 import re
@@ -34,8 +34,12 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-MEMBERS = ("callSid", "sessionId", "customParameters", "voicePrompt", "last", "lang", "utteranceUntilInterrupt")
-MEMBERS += ("durationUntilInterruptMs", "digit", "description", "name", "value", "accountSid")
+# fmt: off
+MEMBERS = st.sampled_from([
+    "callSid", "sessionId", "accountSid", "customParameters", "voicePrompt", "last", "lang", "utteranceUntilInterrupt",
+    "durationUntilInterruptMs", "digit", "description", "name", "value",
+])
+# fmt: on
 KINDS = st.sampled_from(["setup", "prompt", "interrupt", "dtmf", "error", "info", "configUpdated"])
 
 
@@ -56,7 +60,10 @@ KINDS = st.sampled_from(["setup", "prompt", "interrupt", "dtmf", "error", "info"
             {"type": "prompt", "voicePrompt": "Yes.", "lang": "en", "last": True},
             Prompt(text="Yes.", last=True, lang="en"),
         ),
-        ({"type": "prompt", "voicePrompt": "Ye", "lang": "en", "last": False}, Prompt(text="Ye", last=False, lang="en")),
+        (
+            {"type": "prompt", "voicePrompt": "Ye", "lang": "en", "last": False},
+            Prompt(text="Ye", last=False, lang="en"),
+        ),
         ({"type": "prompt", "voicePrompt": "Yes."}, Prompt(text="Yes.", last=True)),
         (
             {"type": "interrupt", "utteranceUntilInterrupt": "Hello, this", "durationUntilInterruptMs": 460},
@@ -130,7 +137,7 @@ def test_no_text_is_too_odd_to_read(raw: str) -> None:
     relay.parse(raw)
 
 
-@given(KINDS, st.dictionaries(st.sampled_from(MEMBERS), JSON))
+@given(KINDS, st.dictionaries(MEMBERS, JSON))
 def test_no_member_is_too_odd_to_read(kind: str, members: dict[str, object]) -> None:
     relay.parse(json.dumps({**members, "type": kind}))
 
@@ -160,7 +167,7 @@ def test_a_frame_has_what_the_protocol_names_and_no_more(frame: str, sent: dict[
 
 
 def test_a_bad_frame_is_not_built() -> None:
-    for digits in ("", "12a", "1 2", "W", "１"):
+    for digits in ("", "12a", "1 2", "W", "\uff11"):
         with pytest.raises(ValueError, match="digits"):
             relay.send_digits(digits)
     with pytest.raises(ValueError, match="language"):
@@ -189,7 +196,8 @@ def test_whatever_a_model_says_is_well_formed_for_a_voice_that_reads_ssml(text: 
     spoken = relay.speakable(text)
 
     # A parser reads \r as \n, and refuses ]]> outside of CDATA, which no voice's grammar has a use for.
-    assert ET.fromstring(f"<s>{spoken.replace('>', '')}</s>").text in (spoken.replace(">", "").replace("\r", "\n"), None)  # noqa: S314
+    written = spoken.replace(">", "")
+    assert (ET.fromstring(f"<s>{written}</s>").text or "") == re.sub("\r\n?", "\n", written)  # noqa: S314 - our own
     assert json.loads(relay.text(spoken[:1000], last=True))["token"] == spoken[:1000]
 
 

@@ -8,7 +8,9 @@ from callmcp.telephony.twilio import relay
 from callmcp.telephony.twilio.speech import Speech
 
 LINE = "Hello, this is Ada. I am calling about your order. Is it a good time?"
-WORDS = st.lists(st.sampled_from(["no", "no.", "Yes,", "I", "am", "AT&T", "größe", "a<b", "你好", "…", "नमस्ते।"]), min_size=1)
+WORDS = st.lists(
+    st.sampled_from(["no", "no.", "Yes,", "I", "am", "AT&T", "größe", "a<b", "你好", "…", "नमस्ते।"]), min_size=1
+)
 
 
 def speech(*pieces: str, complete: bool = True) -> Speech:
