@@ -204,7 +204,8 @@ def _carrier_routes(parts: Services) -> list[BaseRoute]:
     settings = parts.settings
     if settings.carrier is not Carrier.TWILIO:
         return []
-    from callmcp.telephony.twilio.inbox import Inbox  # noqa: PLC0415 - as above
+    from callmcp.telephony.twilio.echo import Echo  # noqa: PLC0415 - as above
+    from callmcp.telephony.twilio.inbox import Inbox  # noqa: PLC0415
     from callmcp.telephony.twilio.routes import TwilioRoutes  # noqa: PLC0415
 
     inbox = Inbox(
@@ -218,7 +219,8 @@ def _carrier_routes(parts: Services) -> list[BaseRoute]:
     routes = TwilioRoutes(
         inbox=inbox, calls=parts.calls, agent_of=parts.store.agent, model=ScriptedModel(), clock=parts.clock
     )
-    return routes.routes()
+    echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
+    return [*routes.routes(), *echo.routes()]
 
 
 def _patience(settings: Settings) -> Patience:

@@ -38,6 +38,8 @@ class Settings:
     cps: float = 1.0
     numbers: list[str] = field(default_factory=lambda: ["+15005550006"])  # what the account may call from
     verified: list[str] = field(default_factory=list)  # what a trial account may call
+    voiceless: list[str] = field(default_factory=list)  # those of its numbers that cannot make voice calls
+    account_status: str = "active"
     trial: bool = False
     test_credentials: bool = False
     forbidden_prefixes: list[str] = field(default_factory=list)  # no geographic permission
