@@ -6,13 +6,12 @@ callbacks or by `look` (TWILIO.md sections 0 and 9).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeVar
 
 import structlog
-from twilio.base.exceptions import TwilioException, TwilioRestException, TwilioServiceException
-from twilio.rest import Client
+from twilio.base.exceptions import TwilioRestException, TwilioServiceException
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Asked, Event
@@ -22,8 +21,8 @@ from callmcp.clock import Clock
 from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
 from callmcp.telephony.twilio import errors
 from callmcp.telephony.twilio.addresses import RETRIES, Addresses, Report
-from callmcp.telephony.twilio.callbacks import status_events
-from callmcp.telephony.twilio.transport import NoAnswer, NotSent, Transport
+from callmcp.telephony.twilio.callbacks import Form, status_events
+from callmcp.telephony.twilio.transport import UNREADABLE, NoAnswer, NotSent, Transport, client_of
 from callmcp.telephony.twilio.twiml import converse
 
 log = structlog.get_logger()
@@ -33,11 +32,13 @@ EVENTS = ("initiated", "ringing", "answered", "completed")
 RING_SECONDS = 45
 TRIES = 3
 FIRST_PAUSE = 0.5
-ALREADY_OVER = frozenset({20404, 21220})
+NOT_FOUND = "20404"
+ALREADY_OVER = frozenset({NOT_FOUND, "21220"})
 SEARCHED = 50
 # Twilio dates to the second and by its own clock.
 BEFORE = timedelta(seconds=5)
 AFTER = timedelta(seconds=90)
+UNDER_WAY = frozenset({"queued", "initiated", "ringing", "in-progress"})
 _FIRST_SERVER_ERROR = 500
 
 
@@ -62,12 +63,9 @@ class TwilioTelephony:
         self._addresses = addresses
         self._clock = clock
         self._transport = Transport()
-        # A mapping that is not empty keeps the library from reading TWILIO_* behind the operator's back.
-        self._client = Client(
-            username, password, account_sid, http_client=self._transport, environment={"callmcp": "callmcp"}
+        self._client = client_of(
+            self._transport, account_sid=account_sid, username=username, password=password, api_url=api_url
         )
-        if api_url is not None:
-            self._client.api.base_url = api_url
 
     async def close(self) -> None:
         await self._transport.close()
@@ -113,7 +111,7 @@ class TwilioTelephony:
         try:
             await self._asked(complete, again_if_unanswered=True)
         except CarrierRefused as error:
-            if error.carrier_code not in {str(code) for code in ALREADY_OVER}:
+            if error.carrier_code not in ALREADY_OVER:
                 raise
 
     async def look(self, call: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:
@@ -124,33 +122,33 @@ class TwilioTelephony:
         if found is None:
             return ()
         now = self._clock.now()
-        told = status_events(_as_callback(found, now), now)
-        return told if found.status not in {"queued", "initiated", "ringing", "in-progress"} else [*told, Asked(at=now)]
+        told = status_events({"Timestamp": format_datetime(now), **found}, now)
+        return [*told, Asked(at=now)] if found["CallStatus"] in UNDER_WAY else told
 
-    async def _fetch(self, sid: str) -> Any:  # noqa: ANN401 - the library's instance
-        async def fetch() -> Any:  # noqa: ANN401
-            return await self._client.calls(sid).fetch_async()
+    async def _fetch(self, sid: str) -> Form | None:
+        async def fetch() -> Form:
+            return _as_callback(await self._client.calls(sid).fetch_async())
 
         try:
             return await self._asked(fetch, again_if_unanswered=True)
         except CarrierRefused as error:
-            if error.carrier_code == "20404":
+            if error.carrier_code == NOT_FOUND:
                 return None
             raise
 
-    async def _search(self, call: Call, is_another: Callable[[str], Awaitable[bool]]) -> Any:  # noqa: ANN401
+    async def _search(self, call: Call, is_another: Callable[[str], Awaitable[bool]]) -> Form | None:
         """The one call that ours must be: same numbers, made at that time, and no other call of ours."""
 
-        async def search() -> Any:  # noqa: ANN401
-            return await self._client.calls.list_async(to=call.to, from_=call.from_number, limit=SEARCHED)
+        async def search() -> Sequence[Form]:
+            return [
+                _as_callback(found)
+                for found in await self._client.calls.list_async(to=call.to, from_=call.from_number, limit=SEARCHED)
+                if found.date_created is None
+                or call.created_at - BEFORE <= found.date_created.astimezone(UTC) <= call.created_at + AFTER
+            ]
 
-        fitting = [
-            found
-            for found in await self._asked(search, again_if_unanswered=True)
-            if found.date_created is None
-            or call.created_at - BEFORE <= found.date_created.astimezone(UTC) <= call.created_at + AFTER
-        ]
-        ours = [found for found in fitting if found.sid and not await is_another(found.sid)]
+        fitting = await self._asked(search, again_if_unanswered=True)
+        ours = [found for found in fitting if found["CallSid"] and not await is_another(found["CallSid"])]
         return ours[0] if len(ours) == 1 else None
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, again_if_unanswered: bool) -> T:
@@ -161,20 +159,17 @@ class TwilioTelephony:
             try:
                 return await ask()
             except NotSent as error:
-                failed = CarrierRefused(errors.NOT_REACHED.words, code=errors.NOT_REACHED.code)
+                failed = CarrierRefused(errors.NOT_REACHED.words, code=errors.NOT_REACHED.code, passing=True)
                 log.warning("carrier_not_reached", why=str(error))
             except NoAnswer as error:
                 failed = CarrierUncertain(f"The carrier did not answer: {error}")
             except (TwilioRestException, TwilioServiceException) as error:
                 failed = _failure(error)
-            except (TwilioException, ValueError, KeyError) as error:
+            except UNREADABLE as error:
                 failed = CarrierUncertain(f"The carrier's answer could not be read: {type(error).__name__}")
             log.warning("carrier_failed", code=failed.code, carrier_code=failed.carrier_code)
-            done_for_certain_not = isinstance(failed, CarrierRefused) and failed.code in {
-                errors.BUSY.code,
-                errors.NOT_REACHED.code,
-            }
-            again = done_for_certain_not or (again_if_unanswered and isinstance(failed, CarrierUncertain))
+            not_done = failed.code in {errors.BUSY.code, errors.NOT_REACHED.code}
+            again = not_done or (again_if_unanswered and isinstance(failed, CarrierUncertain))
             if pause is None or not again:
                 break
             await self._clock.sleep(pause)
@@ -183,19 +178,19 @@ class TwilioTelephony:
 
 def _failure(error: TwilioRestException | TwilioServiceException) -> CarrierError:
     status = int(error.status or 0)
-    code = int(error.code or status)
+    code = int(error.code) if str(error.code or "").isdecimal() else status
     words = str(getattr(error, "msg", None) or getattr(error, "detail", None) or error)
     if status >= _FIRST_SERVER_ERROR:
         return CarrierUncertain(f"The carrier answered with HTTP {status}.", carrier_code=str(code))
     return errors.refusal(errors.BUSY_HTTP.get(status, code), words)
 
 
-def _as_callback(found: Any, now: datetime) -> dict[str, str]:  # noqa: ANN401
-    """A call as the REST API shows it, under the names that callbacks have."""
-    ended: datetime | None = found.end_time
+def _as_callback(found: Any) -> Form:  # noqa: ANN401 - the library's instance
+    """A call as the REST API shows it, under the names that callbacks have; without a time unless it has ended."""
+    ended = {} if found.end_time is None else {"Timestamp": format_datetime(found.end_time)}
     return {
-        "CallSid": str(found.sid),
+        "CallSid": str(found.sid or ""),
         "CallStatus": str(found.status),
-        "Timestamp": format_datetime(ended or now),
         "CallDuration": str(found.duration or ""),
+        **ended,
     }

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from twilio.base.exceptions import TwilioException
 from twilio.http.response import Response
-from twilio.rest import Client
 
 from callmcp.clock import Clock
 from callmcp.telephony.finding import Finding, failed, passed, unchecked
 from callmcp.telephony.twilio import reach
-from callmcp.telephony.twilio.transport import NoAnswer, NotSent, Transport
+from callmcp.telephony.twilio.transport import UNREADABLE, NoAnswer, NotSent, Transport, client_of
 
 SECONDS = 10.0
 MAX_SKEW_SECONDS = 30
@@ -89,7 +87,7 @@ async def _bounded(
             return await check
     except (NotSent, NoAnswer, TimeoutError) as error:
         seen = "Twilio's API cannot be reached" if isinstance(error, NotSent) else "Twilio's API did not answer"
-    except (TwilioException, ValueError, KeyError, AttributeError) as error:
+    except UNREADABLE as error:
         seen = f"Twilio's answer could not be read ({type(error).__name__})"
     # One cause is one failure, whatever else could not be looked at for it.
     return [(failed if name == CREDENTIALS else unchecked)(name, seen, _AGAIN) for name in names]
@@ -99,14 +97,13 @@ class _Twilio:
     def __init__(self, deployment: Deployment, transport: Transport, clock: Clock) -> None:
         self._is = deployment
         self._clock = clock
-        # A mapping that is not empty keeps the library from reading TWILIO_* behind the operator's back.
-        self._client = Client(
-            deployment.account_sid,
-            deployment.tokens[0],
-            http_client=transport,
-            environment={"callmcp": "callmcp"},
+        self._client = client_of(
+            transport,
+            account_sid=deployment.account_sid,
+            username=deployment.account_sid,
+            password=deployment.tokens[0],
+            api_url=deployment.api_url,
         )
-        self._client.api.base_url = deployment.api_url
 
     async def account(self) -> Sequence[Finding]:
         """Credentials, the account's state and the clock, of which one answer tells."""
