@@ -128,8 +128,8 @@ class MemoryStore:
         return None if call_id is None else self._calls[call_id]
 
     async def call_by_carrier_id(self, carrier: str, carrier_id: str) -> Call | None:
-        found = (call for call in self._calls.values() if (call.carrier, call.carrier_id) == (carrier, carrier_id))
-        return next(found, None)
+        wanted = (storable(carrier), storable(carrier_id))
+        return next((call for call in self._calls.values() if (call.carrier, call.carrier_id) == wanted), None)
 
     async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
         call_id = storable(call_id)

@@ -439,3 +439,5 @@ async def test_text_that_no_database_can_hold_is_replaced_and_found_again(store:
     assert await store.calls(bad, CallFilter(), agent_ids=ALL, limit=5, after=position) == []
     await store.beat(bad)
     assert await store.beats() == {good: 1}
+    named = await store.apply(call.id, Accepted(at=NOON, carrier_id=bad))
+    assert await store.call_by_carrier_id(call.carrier, bad) == named
