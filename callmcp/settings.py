@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from callmcp.agents.model import E164
 from callmcp.errors import BadConfiguration
 
 PREFIX = "CALLMCP_"
@@ -29,11 +30,11 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
 
 
-E164 = r"^\+[1-9][0-9]{6,14}$"
+NUMBER = f"^{E164.pattern}$"
 ACCOUNT_SID = r"^AC[0-9a-fA-F]{32}$"
 API_KEY_SID = r"^SK[0-9a-fA-F]{32}$"
 _PATTERNS = {
-    E164: "must be in E.164 format, such as +15550100000",
+    NUMBER: "must be in E.164 format, such as +15550100000",
     ACCOUNT_SID: "must be AC and 32 hex digits, as the Twilio console shows it",
     API_KEY_SID: "must be SK and 32 hex digits, as the Twilio console shows it",
 }
@@ -144,13 +145,13 @@ class Settings(BaseModel):
 
     # Who carries the calls.
     carrier: Carrier = Carrier.SIMULATOR
-    caller_id: Annotated[str, Field(pattern=E164)] = "+15550100000"
+    caller_id: Annotated[str, Field(pattern=NUMBER)] = "+15550100000"
     simulator_speed: Annotated[float, Field(gt=0, le=1000)] = 1
     twilio_account_sid: Annotated[str | None, Field(pattern=ACCOUNT_SID)] = None
     twilio_auth_token: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(default=(), repr=False)
     twilio_api_key: Annotated[str | None, Field(pattern=API_KEY_SID)] = None
     twilio_api_secret: str | None = Field(default=None, repr=False)
-    twilio_from: Annotated[str | None, Field(pattern=E164)] = None
+    twilio_from: Annotated[str | None, Field(pattern=NUMBER)] = None
     twilio_api_url: Annotated[str, AfterValidator(_url)] = "https://api.twilio.com"
     silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 15
     give_up_seconds: Annotated[float, Field(gt=0, le=86400)] = 120

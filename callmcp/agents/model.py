@@ -12,7 +12,8 @@ MIN_DURATION_SECONDS = 5
 DEFAULT_DURATION_SECONDS = 600
 LIMITS = {"name": (1, 100), "description": (0, 1000), "instructions": (0, 20000), "greeting": (1, 1000)}
 MODEL = re.compile(r"\S{1,200}")
-CALLER_ID = re.compile(r"\+[1-9]\d{6,14}")
+E164 = re.compile(r"\+[1-9][0-9]{6,14}")
+"""A telephone number (ITU-T E.164 section 6): +, a country code that does not begin with 0, 7 to 15 digits in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def validated(agent: Agent) -> Agent:
         problems.append(Problem(field="id", message="agt_ and six or more lowercase hex digits"))
     if not MODEL.fullmatch(agent.model):
         problems.append(Problem(field="model", message="1 to 200 characters without spaces, such as scripted"))
-    if agent.from_number is not None and not CALLER_ID.fullmatch(agent.from_number):
+    if agent.from_number is not None and not E164.fullmatch(agent.from_number):
         problems.append(Problem(field="from_number", message="an E.164 number such as +15550100000"))
     if not MIN_DURATION_SECONDS <= agent.max_duration_seconds <= MAX_DURATION_SECONDS:
         problems.append(

@@ -1,12 +1,12 @@
 """The values of a call: frozen, made from outside only through the checks in this file."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from callmcp.agents.model import E164
 from callmcp.errors import InvalidArguments, Problem, Refused
 
 MAX_CONTEXT = 8000
@@ -50,6 +50,9 @@ class AnsweredBy(StrEnum):
     FAX = "fax"
     IVR = "ivr"
     UNKNOWN = "unknown"
+
+
+NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 
 class EndReason(StrEnum):
@@ -109,9 +112,6 @@ class CallError:
     carrier_code: str | None = None
 
 
-_E164 = re.compile(r"\+[1-9][0-9]{6,14}")
-
-
 @dataclass(frozen=True, slots=True)
 class PhoneNumber:
     """A number in E.164 (ITU-T E.164 section 6): `+`, a country code that does not begin with 0, 7 to 15 digits in all.
@@ -124,7 +124,7 @@ class PhoneNumber:
     @classmethod
     def parse(cls, text: str) -> "PhoneNumber":
         """Raises Refused for the short number of an emergency service, InvalidArguments saying what else is wrong."""
-        if _E164.fullmatch(text):
+        if E164.fullmatch(text):
             return cls(text)
         if text in EMERGENCY_SHORT_NUMBERS or text.lstrip("+") in EMERGENCY_SHORT_NUMBERS:
             raise emergency_refused(text)
@@ -176,7 +176,7 @@ def _why_not_e164(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """What somebody wants: which voice agent calls whom, and why. Made by `checked`."""
+    """What somebody wants: which voice agent calls whom, and why. Raises InvalidArguments, a problem for each field."""
 
     agent_id: str
     to: PhoneNumber

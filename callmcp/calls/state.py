@@ -35,7 +35,7 @@ from callmcp.calls.events import (
     TurnSpoken,
     Unreported,
 )
-from callmcp.calls.model import FINAL, AnsweredBy, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
+from callmcp.calls.model import FINAL, NO_PERSON, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
 
 _ENDS: Mapping[type[Event], CallStatus] = {
     HungUp: CallStatus.COMPLETED,
@@ -94,7 +94,6 @@ _UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
 }
 
 _SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
-_NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 SILENT = CallError(
     code="carrier_silent",
@@ -139,25 +138,25 @@ def _speaks_from_the_grave(call: Call, event: Event) -> bool:
 
 def _truthful(call: Call) -> Call:
     """A machine never met a goal, whatever the talk thought (FIELD.md section 3.7: voicemail reported as done)."""
-    if call.answered_by in _NO_PERSON and call.outcome is not None and call.outcome.goal_met is GoalMet.YES:
+    if call.answered_by in NO_PERSON and call.outcome is not None and call.outcome.goal_met is GoalMet.YES:
         return replace(call, outcome=replace(call.outcome, goal_met=GoalMet.NO))
     return call
 
 
 def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
     reason, error = _why_ended(call, event)
-    outcome = call.outcome or _outcome_without_talk(call, event, status)
+    outcome = call.outcome or _outcome_without_talk(call, status, reason)
     # Other clocks than the one that dated the beginning may be behind it, and carriers round to whole seconds.
     ended_at = max(event.at, call.answered_at or call.created_at)
     return {"ended_at": ended_at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
 
 
-def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outcome | None:
-    if isinstance(event, GivenUp):
+def _outcome_without_talk(call: Call, status: CallStatus, reason: EndReason) -> Outcome | None:
+    if reason is EndReason.CARRIER_SILENT:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
-    if call.answered_by in _NO_PERSON:
+    if call.answered_by in NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED and _why_ended(call, event)[0] is not EndReason.SERVER_LOST:
+    if status is CallStatus.COMPLETED and reason is not EndReason.SERVER_LOST:
         return None  # there was a talk, and the talk is judged by whoever held it
     if call.answered_at is not None:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from callmcp.calls import events as facts
-from callmcp.calls.model import AnsweredBy, CallError, EndReason, Speaker, Turn
+from callmcp.calls.model import NO_PERSON, CallError, EndReason, Speaker, Turn
 from callmcp.conversation.events import (
     Action,
     AnswerFailed,
@@ -185,7 +185,7 @@ class Session:
 
     def _recognised(self, event: Recognised) -> None:
         self._actions.append(Report(facts.Detected(at=self._now, answered_by=event.answered_by)))
-        if event.answered_by in {AnsweredBy.MACHINE, AnsweredBy.FAX} and self.phase is not Phase.ENDING:
+        if event.answered_by in NO_PERSON and self.phase is not Phase.ENDING:
             self._end(EndReason.MACHINE)
 
     def _closed(self, event: LineClosed) -> None:

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callmcp.agents.model import Agent, validated
 from callmcp.calls.model import EMERGENCY_SHORT_NUMBERS, CallRequest, PhoneNumber
+from callmcp.clock import TestClock
 from callmcp.errors import InvalidArguments, Refused
 
 
@@ -99,3 +101,24 @@ def test_an_empty_idempotency_key_is_no_key() -> None:
         CallRequest(agent_id="agt_000001", to=TO, idempotency_key="")
 
     assert refused.value.problems[0].field == "idempotency_key"
+
+
+@given(st.from_regex(r"\+\d{6,16}\n?", fullmatch=True))
+def test_an_agent_rings_only_from_what_is_e164(text: str) -> None:
+    now = TestClock().now()
+    agent = Agent(
+        id="agt_9f2a1c",
+        account_id="acct_1",
+        name="Ada",
+        greeting="Hello",
+        from_number=text,
+        created_at=now,
+        updated_at=now,
+    )
+    try:
+        PhoneNumber.parse(text)
+    except (InvalidArguments, Refused):
+        with pytest.raises(InvalidArguments):
+            validated(agent)
+    else:
+        assert validated(agent) is agent

@@ -5,7 +5,7 @@ for which every one of them is a fact.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from callmcp.calls.events import (
@@ -22,7 +22,7 @@ from callmcp.calls.events import (
     NotAnswered,
     Ringing,
 )
-from callmcp.calls.model import AnsweredBy, CallError, EndReason
+from callmcp.calls.model import NO_PERSON, AnsweredBy, CallError, EndReason
 
 Form = Mapping[str, str]
 
@@ -35,11 +35,11 @@ ANSWERED_BY = {
     "machine_end_other": AnsweredBy.MACHINE,
     "unknown": AnsweredBy.UNKNOWN,
 }
-NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 
 def status_events(form: Form, now: datetime) -> Sequence[Event]:
-    """A status callback, or a call as the REST API shows it with the same names. Empty for a status we do not know."""
+    """A status callback, or a call as the REST API shows it with the same names. A status we do not know tells its
+    name alone."""
     at = _moment(form, now)
     named = Accepted(at=at, carrier_id=form["CallSid"])
     moved = _moved(form, at)
@@ -57,8 +57,6 @@ def amd_events(form: Form, now: datetime) -> Sequence[Event]:
 
 def _moved(form: Form, at: datetime) -> Event | None:
     match form.get("CallStatus"):
-        case "queued":
-            return None
         case "initiated":
             return Dialled(at=at)
         case "ringing":
@@ -75,17 +73,16 @@ def _moved(form: Form, at: datetime) -> Event | None:
             return Canceled(at=at)
         case "failed":
             return DialFailed(at=at, reason=EndReason.CARRIER_FAILED, error=_failure(form))
-        case _:
+        case _:  # queued, and what Twilio may add
             return None
 
 
 def _answer(form: Form, at: datetime) -> Sequence[Event]:
     """A final callback says how long the talk was, so when it began is known although `answered` was lost."""
     seconds = form.get("CallDuration", "")
-    if form.get("CallStatus") != "completed" or not seconds.isdigit():
+    if form.get("CallStatus") != "completed" or not seconds.isdecimal():
         return []
-    began = datetime.fromtimestamp(at.timestamp() - int(seconds[:6]), UTC)
-    return [Answered(at=began)]
+    return [Answered(at=at - timedelta(seconds=int(seconds[:6])))]
 
 
 def _failure(form: Form) -> CallError:
