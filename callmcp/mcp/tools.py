@@ -1,7 +1,7 @@
 """The tools, as a table: what each is called, says of itself, needs and does.
 
-A tool's scope stands here once; the catalog shows it and `call` enforces it. Every result is a view: its dump is the
-`structuredContent`, the same dump as text is the content, since some clients show a model only the one or the other.
+A tool's scope stands here once; its description names it and `call` enforces it. Every result is a view: its dump is
+the `structuredContent`, the same dump as text is the content, since some clients show a model only one or the other.
 """
 
 import base64
@@ -190,7 +190,7 @@ async def _end_call(world: World, principal: Principal, arguments: EndCall) -> R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `world` says what it does to the world: how `annotations` are made, honestly."""
+    """One tool. The last four say what it does to the world: its annotations, honestly."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What Twilio sends us about calls: who may send it, which call it is about, what it does, and what Twilio hears back.
+"""What Twilio sends us about calls: who may send it, which call it is about, and what it does.
 
 Nothing here knows HTTP beyond a path, a form and a signature; `routes.py` carries it. A report that does not hold up
 changes nothing and is counted, by why it was refused.
