@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from callmcp.app import Services
     from callmcp.settings import Settings
 
-SQLITE = "sqlite:///"
-
 
 class Failed(click.ClickException):
     """A foreseeable fault: one line on stderr that says what to do, and exit status 1."""
@@ -119,11 +117,16 @@ def log_quietly(chosen: "Settings") -> None:
     logs.configure(chosen.model_copy(update={"log_level": level}))
 
 
+def sqlite_file(chosen: "Settings") -> Path | None:
+    """The file of the SQLite database that the settings name, None for PostgreSQL."""
+    scheme, _, rest = chosen.database_url.partition(":///")
+    return Path(rest.partition("?")[0]) if scheme == "sqlite" else None
+
+
 def must_exist(chosen: "Settings") -> None:
     """Raises BadConfiguration when the SQLite database that the settings name is not there."""
-    url = chosen.database_url
-    path = Path(url.removeprefix(SQLITE).partition("?")[0])
-    if url.startswith(SQLITE) and not path.is_file():
+    path = sqlite_file(chosen)
+    if path is not None and not path.is_file():
         raise BadConfiguration(
             f"There is no database at {path.absolute()}. Name the right directory with --data, or make one there "
             "with: callmcp init"

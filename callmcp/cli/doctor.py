@@ -7,12 +7,11 @@ import secrets
 import sys
 from collections.abc import Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from callmcp.cli.command import SQLITE, Command, json_option, log_quietly, must_exist, settings
+from callmcp.cli.command import Command, json_option, log_quietly, must_exist, settings, sqlite_file
 from callmcp.cli.printing import say, show_json, show_lines
 from callmcp.errors import BadConfiguration, CallMcpError
 from callmcp.telephony.finding import Finding, Verdict, failed, passed, unchecked
@@ -70,9 +69,9 @@ async def _examined() -> Sequence[Finding]:
 
 def _directory(chosen: "Settings") -> Finding:
     """Where SQLite keeps its file and, while it is used, two more beside it."""
-    if not chosen.database_url.startswith(SQLITE):
+    if (file := sqlite_file(chosen)) is None:
         return passed(DIRECTORY, "not needed with PostgreSQL")
-    folder = Path(chosen.database_url.removeprefix(SQLITE).partition("?")[0]).absolute().parent
+    folder = file.absolute().parent
     if not folder.is_dir():
         return failed(DIRECTORY, f"there is no {folder}", "Name the right one with --data, or run: callmcp init")
     if not os.access(folder, os.W_OK | os.X_OK):

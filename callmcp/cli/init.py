@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from callmcp.cli.command import Command, opened
+from callmcp.cli.command import Command, opened, operator
 from callmcp.cli.printing import say
 from callmcp.errors import Conflict
-from callmcp.identity.model import Principal, Scope
+from callmcp.identity.model import DEFAULT_ACCOUNT, Scope
 
 if TYPE_CHECKING:
     from callmcp.app import Services
@@ -34,11 +34,11 @@ async def init() -> None:
 
 async def demo_agent(services: "Services") -> None:
     """Makes the default account and its demo agent, unless they are there or were deleted."""
-    account = await services.keys.default_account()
-    everything = Principal(account_id=account.id, key_id="operator", scopes=frozenset({Scope.ADMIN}))
+    await services.keys.default_account()
+    principal = await operator(services, DEFAULT_ACCOUNT)
     with contextlib.suppress(Conflict):
         await services.agents.create(
-            everything,
+            principal,
             agent_id=DEMO_AGENT,
             name="Demo",
             greeting="Hello, this is the CallMCP demo assistant, an AI calling on somebody's behalf.",

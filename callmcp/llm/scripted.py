@@ -14,6 +14,7 @@ from callmcp.conversation.prompt import Brief
 
 CALLING = "I am calling"
 MATTER = f"{CALLING} about this:"
+MORE = "Is there anything else?"
 NOT_KNOWN = "I am sorry, I do not know that, and I would rather not guess."
 SPOKEN_CONTEXT = 300  # characters of the context that are told at once; a person remembers no more
 
@@ -165,14 +166,13 @@ def _look_up(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
 
 def _ask_for_more(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
     thanks = "Thank you, that is good to hear. " if _agrees(heard) else "Thank you for telling me. "
-    return [thanks, "I will pass it on. ", "Is there anything else?"]
+    return [thanks, "I will pass it on. ", MORE]
 
 
 def _part(_: Brief, __: str, ___: Sequence[Turn]) -> Sequence[Piece]:
     return ["Thank you for your time. ", "Goodbye!", EndTheCall()]
 
 
-_MORE = "Is there anything else?"
 _REPLIES: Sequence[
     tuple[Callable[[str, Sequence[Turn]], bool], Callable[[Brief, str, Sequence[Turn]], Sequence[Piece]]]
 ] = (
@@ -183,6 +183,6 @@ _REPLIES: Sequence[
     (lambda heard, _: bool(_BYE.search(heard)), _part),
     (lambda heard, _: bool(_WHAT_ABOUT.search(heard)), _tell),
     (lambda heard, _: heard.rstrip().endswith("?"), _look_up),
-    (lambda _, turns: any(_MORE in turn.text for turn in turns), _part),
+    (lambda _, turns: any(MORE in turn.text for turn in turns), _part),
     (lambda _, __: True, _ask_for_more),
 )

@@ -85,7 +85,7 @@ class McpEndpoint:
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         declared = header(headers, b"content-length")
-        if declared is not None and declared.isdigit() and int(declared[:20]) > self._body_limit:
+        if declared is not None and declared.isdecimal() and int(declared[:20]) > self._body_limit:
             self._too_large()
         chunks: list[bytes] = []
         size = 0

@@ -38,7 +38,12 @@ class Addresses:
     def named(self, report: Report, call_id: str, token: str) -> str:
         """The same for what stands in an address that was asked for, be it of a call or not."""
         url = f"{self.public_url}{PREFIX}/{report.value}/{call_id}/{token}"
-        return f"ws{url.removeprefix('http')}" if report is Report.RELAY else url
+        return as_socket(url) if report is Report.RELAY else url
+
+
+def as_socket(url: str) -> str:
+    """The same address for a WebSocket: Twilio signs it with ws or wss as its scheme."""
+    return f"ws{url.removeprefix('http')}"
 
 
 def is_of(call: Call, token: str) -> bool:

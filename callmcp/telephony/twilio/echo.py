@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from callmcp import __version__
 from callmcp.telephony.twilio import signature
-from callmcp.telephony.twilio.addresses import PREFIX
+from callmcp.telephony.twilio.addresses import PREFIX, as_socket
 
 log = structlog.get_logger()
 
@@ -33,8 +33,7 @@ def address(public_url: str, nonce: str) -> str:
 
 
 def socket_address(public_url: str, nonce: str) -> str:
-    """The same as a WebSocket's, which is signed with ws or wss as its scheme."""
-    return f"ws{address(public_url, nonce).removeprefix('http')}"
+    return as_socket(address(public_url, nonce))
 
 
 class Echo:
