@@ -130,7 +130,7 @@ def status(word: str, sid: str = SID, *, at: datetime | None = None, **more: str
 
 
 def action(session: str, **more: str) -> dict[str, str]:
-    return status("in-progress", SessionStatus=session, SessionId="VX1", SessionDuration="9", **more)
+    return status("in-progress") | {"SessionStatus": session, "SessionId": "VX1", "SessionDuration": "9"} | more
 
 
 def amd(answered_by: str) -> dict[str, str]:
@@ -369,7 +369,7 @@ async def test_a_report_whose_sender_goes_away_in_its_middle_changes_nothing_and
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await desk.app(scope, receive, send)  # type: ignore[arg-type]
+    await desk.app(scope, receive, send)
     assert desk.inbox.refused == Counter({Refusal.TRUNCATED: 1})
     assert await desk.now(call) == call
 
@@ -469,8 +469,8 @@ async def test_a_call_that_was_given_up_is_hung_up_when_it_turns_up(
     call = await desk.call(FellSilent(at=now), GivenUp(at=now), carrier_id=None)
     assert (await desk.post(report, call, form)).is_success
     assert await desk.hung_up() == [SID]
-    now = await desk.now(call)
-    assert now == replace(call, carrier_id=SID, answered_by=now.answered_by)
+    late = await desk.now(call)
+    assert late == replace(call, carrier_id=SID, answered_by=late.answered_by)
 
 
 async def test_a_call_that_is_to_end_is_hung_up_when_it_is_named(desk: Desk) -> None:
@@ -650,7 +650,7 @@ async def test_a_second_relay_of_a_call_is_refused_and_the_first_talks_on(relay:
         await socket.recv()
         await relay.refused(call)
         await socket.send(json.dumps({"type": "info", "name": "agentSpeaking", "value": "on"}))
-        assert await socket.ping()
+        await (await socket.ping())
     assert relay.desk.inbox.refused == Counter({Refusal.WRONG_CALL: 1})
 
 
