@@ -5,7 +5,7 @@ for which every one of them is a fact.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from callmcp.calls.events import (
@@ -82,10 +82,9 @@ def _moved(form: Form, at: datetime) -> Event | None:
 def _answer(form: Form, at: datetime) -> Sequence[Event]:
     """A final callback says how long the talk was, so when it began is known although `answered` was lost."""
     seconds = form.get("CallDuration", "")
-    if form.get("CallStatus") != "completed" or not seconds.isdigit():
+    if form.get("CallStatus") != "completed" or not (seconds.isascii() and seconds.isdigit()):
         return []
-    began = datetime.fromtimestamp(at.timestamp() - int(seconds[:6]), UTC)
-    return [Answered(at=began)]
+    return [Answered(at=at - timedelta(seconds=int(seconds[:6])))]
 
 
 def _failure(form: Form) -> CallError:
@@ -98,6 +97,6 @@ def _moment(form: Form, now: datetime) -> datetime:
     """When it happened, by Twilio's clock, to the second; never later than now."""
     try:
         at = parsedate_to_datetime(form.get("Timestamp", ""))
-    except ValueError:
+        return min(at.astimezone(UTC), now) if at.tzinfo is not None else now
+    except (ValueError, OverflowError):
         return now
-    return min(at.astimezone(UTC), now) if at.tzinfo is not None else now

@@ -23,7 +23,7 @@ from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
 from callmcp.telephony.twilio import errors
 from callmcp.telephony.twilio.addresses import RETRIES, Addresses, Report
 from callmcp.telephony.twilio.callbacks import status_events
-from callmcp.telephony.twilio.transport import NoAnswer, NotSent, Transport
+from callmcp.telephony.twilio.transport import ANSWER_SECONDS, NoAnswer, NotSent, Transport
 from callmcp.telephony.twilio.twiml import converse
 
 log = structlog.get_logger()
@@ -57,11 +57,12 @@ class TwilioTelephony:
         addresses: Addresses,
         clock: Clock,
         api_url: str | None = None,
+        answer_within: float = ANSWER_SECONDS,
     ) -> None:
         self._caller_id = caller_id
         self._addresses = addresses
         self._clock = clock
-        self._transport = Transport()
+        self._transport = Transport(answer_within)
         # A mapping that is not empty keeps the library from reading TWILIO_* behind the operator's back.
         self._client = Client(
             username, password, account_sid, http_client=self._transport, environment={"callmcp": "callmcp"}
@@ -94,9 +95,9 @@ class TwilioTelephony:
                 async_amd_status_callback=amd_at,
                 async_amd_status_callback_method="POST",
             )
-            if not made.sid:
+            if not isinstance(made.sid, str) or not made.sid:
                 raise CarrierUncertain("The carrier took the call and gave it no name.")
-            return str(made.sid)
+            return made.sid
 
         return await self._asked(create, again_if_unanswered=False)
 
@@ -129,7 +130,10 @@ class TwilioTelephony:
 
     async def _fetch(self, sid: str) -> Any:  # noqa: ANN401 - the library's instance
         async def fetch() -> Any:  # noqa: ANN401
-            return await self._client.calls(sid).fetch_async()
+            found = await self._client.calls(sid).fetch_async()
+            if found.sid != sid:
+                raise CarrierUncertain("The carrier was asked about one call and spoke of another.")
+            return found
 
         try:
             return await self._asked(fetch, again_if_unanswered=True)
@@ -167,7 +171,10 @@ class TwilioTelephony:
                 failed = CarrierUncertain(f"The carrier did not answer: {error}")
             except (TwilioRestException, TwilioServiceException) as error:
                 failed = _failure(error)
-            except (TwilioException, ValueError, KeyError) as error:
+            except CarrierUncertain as uncertain:
+                failed = uncertain
+            except (TwilioException, ValueError, LookupError, TypeError, AttributeError) as error:
+                # The library takes any JSON for the object it expects.
                 failed = CarrierUncertain(f"The carrier's answer could not be read: {type(error).__name__}")
             log.warning("carrier_failed", code=failed.code, carrier_code=failed.carrier_code)
             done_for_certain_not = isinstance(failed, CarrierRefused) and failed.code in {
@@ -183,7 +190,7 @@ class TwilioTelephony:
 
 def _failure(error: TwilioRestException | TwilioServiceException) -> CarrierError:
     status = int(error.status or 0)
-    code = int(error.code or status)
+    code = error.code if isinstance(error.code, int) and error.code else status
     words = str(getattr(error, "msg", None) or getattr(error, "detail", None) or error)
     if status >= _FIRST_SERVER_ERROR:
         return CarrierUncertain(f"The carrier answered with HTTP {status}.", carrier_code=str(code))
