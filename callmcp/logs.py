@@ -174,6 +174,7 @@ def _configure_standard_library(processors: Sequence[structlog.typing.Processor]
         structlog.stdlib.ProcessorFormatter(
             processors=[
                 structlog.stdlib.add_logger_name,
+                structlog.stdlib.ExtraAdder(),  # how plain Python, our domain above all, says which call it speaks of
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 *processors,
             ]

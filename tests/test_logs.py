@@ -190,6 +190,18 @@ def test_the_libraries_log_through_the_same_door(out: io.StringIO) -> None:
     assert "odd +1…67" in events[2]["event"]
 
 
+def test_what_plain_python_logs_keeps_its_fields_and_no_more_than_may_be_said(out: io.StringIO) -> None:
+    logs.configure(Settings(), out)
+
+    fields = {"call_id": "call_1", "code": "carrier_busy", "to": NUMBER, "context": "My card is", "api_key": KEY}
+    logging.getLogger("callmcp.calls.operations").warning("hang_up_failed", extra=fields)
+
+    (event,) = lines(out)
+    assert (event["call_id"], event["code"], event["to"]) == ("call_1", "carrier_busy", "+1…67")
+    assert "context" not in event
+    assert KEY not in out.getvalue()
+
+
 class BrokenModel(ScriptedModel):
     def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:  # noqa: ARG002
         raise ConnectionError(KEY)

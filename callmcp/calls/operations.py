@@ -5,8 +5,9 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
@@ -38,6 +39,9 @@ from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain, Confl
 from callmcp.identity.model import Principal, Scope
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CLOSING_SECONDS = 1.5  # for what the carrier was asked and has not answered, when the process stops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,7 @@ class Calls:
         self._poll = poll
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._waiting = True
-        self._hanging_up: set[asyncio.Task[None]] = set()
+        self._asking: set[asyncio.Task[Any]] = set()
 
     async def place(self, principal: Principal, request: CallRequest) -> Placed:
         """Dials at most once. The intent is committed before the carrier hears of it, and an ambiguous answer makes
@@ -97,7 +101,7 @@ class Calls:
         emergency.check(request.to, self._numbers)
         intent = self._intent(principal, request, agent)
         # A client that goes away must not leave an intent undialled, or the carrier's answer unheard.
-        stored = await asyncio.shield(self._add_and_dial(intent, agent))
+        stored = await asyncio.shield(self._owned(self._add_and_dial(intent, agent)))
         if stored.id != intent.id:  # the same key, from another request in this very moment
             return _replay(principal, stored, request)
         return Placed(call=stored, replayed=False)
@@ -163,14 +167,14 @@ class Calls:
             return call
         call = await self.observe(call_id, EndRequested(at=self._clock.now()))
         if call.owner == self._owner or not self._telephony.carries:
-            await self._hang_up(call)
+            await self.hang_up(call)
         return await self._wait(call_id, seconds=2, until_unknown=False)
 
     async def observe(self, call_id: str, *events: Event) -> Call:
         """Takes in what happened to a call. Raises NotFound."""
         call = await self._store.apply(call_id, *events)
         if self._is_unwanted(call, events):
-            self._hang_up_soon(call)
+            self._owned(self.hang_up(call))  # whoever observes, a carrier that waits for its answer above all, goes on
         for waiter in self._waiters.get(call_id, ()):
             waiter.set()
         return call
@@ -186,22 +190,28 @@ class Calls:
         leaves = any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events)
         return leaves or (begins and call.end_requested_at is not None)
 
-    def _hang_up_soon(self, call: Call) -> None:
-        """Whoever observed this, a carrier that waits for its answer above all, does not wait for it."""
-        task = asyncio.create_task(self._hang_up(call))
-        self._hanging_up.add(task)
-        task.add_done_callback(self._hanging_up.discard)
+    def _owned(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that goes on whether or not somebody waits for it, until `close`."""
+        task = asyncio.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task
 
-    async def _hang_up(self, call: Call) -> None:
+    async def hang_up(self, call: Call) -> None:
+        """Has the carrier end a call. One that it cannot end now is no error: the sweep comes back to it."""
         try:
             await self._telephony.end(call)
         except CarrierError as error:
-            # The sweep finds a call that should be over and is not, and ends it.
             logger.warning("hang_up_failed", extra={"call_id": call.id, "code": error.code})
 
     async def close(self) -> None:
-        """Lets hang-ups under way end."""
-        await asyncio.gather(*self._hanging_up, return_exceptions=True)
+        """Lets what the carrier was asked be answered, but waits no longer than a stop may take. A call that was placed
+        and not answered for is found by the sweep of whoever comes next."""
+        if self._asking:
+            _, late = await asyncio.wait(self._asking, timeout=CLOSING_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def get(self, principal: Principal, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]]:
         """The call and its turns with an index above `after`. Raises NotFound."""

@@ -87,7 +87,10 @@ class Telephony(Protocol):
         """
 
     async def end(self, call: Call) -> None:
-        """Cancels before the answer, hangs up after it. A call that is already over is no error."""
+        """Cancels before the answer, hangs up after it. A call that is already over is no error.
+
+        Raises CarrierError when the carrier cannot be asked or does not do it.
+        """
 
     async def close(self) -> None:
         """Lets go of the carrier; calls that live in this process end with it."""

@@ -214,6 +214,37 @@ async def test_a_client_that_goes_away_does_not_leave_the_carriers_answer_unhear
     await world.simulator.close()
 
 
+async def test_a_process_that_stops_still_hears_what_the_carrier_answers_to_a_client_that_went_away() -> None:
+    world = await worlds.build(carrier=Slow)
+    placing = asyncio.create_task(world.calls.place(world.owner, request(world)))
+    await world.clock.advance(0.5)
+    placing.cancel()
+    closing = asyncio.create_task(world.calls.close())
+    await world.clock.advance(0.1)
+    assert not closing.done()
+    await world.clock.advance(1)
+    await closing
+
+    (call,) = (await world.calls.list(world.owner, CallFilter())).calls
+    assert call.carrier_id is not None
+    await world.simulator.close()
+
+
+async def test_a_carrier_that_does_not_answer_keeps_no_process_from_stopping() -> None:
+    world = await worlds.build(carrier=Slow)
+    placing = asyncio.create_task(world.calls.place(world.owner, request(world)))
+    await world.clock.advance(0.5)
+
+    async with asyncio.timeout(5):
+        await world.calls.close()
+
+    with pytest.raises(asyncio.CancelledError):
+        await placing
+    (call,) = (await world.calls.list(world.owner, CallFilter())).calls
+    assert call.status is CallStatus.QUEUED  # for the sweep to ask about
+    await world.simulator.close()
+
+
 # Who may.
 
 

@@ -1,12 +1,15 @@
 """Calls that stopped reporting, and calls whose process is gone."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from callmcp.calls.model import CallStatus, EndReason
+from callmcp.calls.events import Asked, EndRequested, Event, Ringing
+from callmcp.calls.model import Call, CallStatus, EndReason
 from callmcp.calls.sweep import Patience, Sweep
+from callmcp.errors import CarrierUncertain
+from callmcp.telephony.simulator.client import Simulator
 from tests import world as worlds
 from tests.world import Process, World
 
@@ -113,3 +116,43 @@ async def test_a_wish_to_end_from_elsewhere_is_obeyed_at_the_next_beat(world: Wo
 
     assert (await asked).status is CallStatus.CANCELED
     await elsewhere.simulator.close()
+
+
+class Stubborn(Simulator):
+    """A carrier that knows of every call and ends none."""
+
+    async def look(self, _: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:  # noqa: ARG002
+        return [Asked(at=self._clock.now())]
+
+    async def end(self, call: Call) -> None:  # noqa: ARG002
+        raise CarrierUncertain("The carrier did not answer.")
+
+
+class StubbornAndElsewhere(Stubborn):
+    carries = False
+
+
+async def test_a_call_that_cannot_be_ended_keeps_no_other_from_being_settled() -> None:
+    world = await worlds.build(carrier=StubbornAndElsewhere)
+    unwanted, ringing = await world.place("+14155550111"), await world.place("+14155550111")
+    await world.calls.observe(unwanted.id, EndRequested(at=world.clock.now()))
+    await world.calls.observe(ringing.id, Ringing(at=world.clock.now()))
+    await world.clock.advance(100)
+    for _ in range(2):
+        await sweep_of(world).settle()
+
+    assert (await world.record(unwanted))[0].end_requested_at is not None
+    assert (await world.record(ringing))[0].heard_from_at == world.clock.now()
+    await world.simulator.close()
+
+
+async def test_a_call_that_cannot_be_ended_keeps_no_process_from_beating() -> None:
+    world = await worlds.build(carrier=Stubborn)
+    sweep = sweep_of(world)
+    for _ in range(2):
+        call = await world.place("+14155550111")
+        await world.calls.observe(call.id, EndRequested(at=world.clock.now()))
+        await sweep.beat()
+
+    assert await world.store.beats() == {"process-1": 2}
+    await world.simulator.close()
