@@ -184,13 +184,11 @@ class Calls:
         the carrier gave a sign of it, or it was to end before the carrier had named it."""
         if self._telephony.carries or call.carrier_id is None:
             return False
-        if any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events):
-            return not call.status.is_final
-        if not any(isinstance(event, _BEGINNINGS) for event in events):
-            return False
+        begins = any(isinstance(event, _BEGINNINGS) for event in events)
         if call.status.is_final:
-            return call.end_reason is EndReason.CARRIER_SILENT
-        return call.end_requested_at is not None
+            return begins and call.end_reason is EndReason.CARRIER_SILENT
+        leaves = any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events)
+        return leaves or (begins and call.end_requested_at is not None)
 
     def _owned(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Work that goes on whether or not somebody waits for it, until `close`."""

@@ -80,7 +80,7 @@ def _moved(form: Form, at: datetime) -> Event | None:
 def _answer(form: Form, at: datetime) -> Sequence[Event]:
     """A final callback says how long the talk was, so when it began is known although `answered` was lost."""
     seconds = form.get("CallDuration", "")
-    if form.get("CallStatus") != "completed" or not seconds.isdecimal():
+    if form.get("CallStatus") != "completed" or not (seconds.isascii() and seconds.isdigit()):
         return []
     return [Answered(at=at - timedelta(seconds=int(seconds[:6])))]
 
@@ -95,6 +95,6 @@ def _moment(form: Form, now: datetime) -> datetime:
     """When it happened, by Twilio's clock, to the second; never later than now."""
     try:
         at = parsedate_to_datetime(form.get("Timestamp", ""))
-    except ValueError:
+        return min(at.astimezone(UTC), now) if at.tzinfo is not None else now
+    except (ValueError, OverflowError):
         return now
-    return min(at.astimezone(UTC), now) if at.tzinfo is not None else now

@@ -6,7 +6,7 @@ callbacks or by `look` (TWILIO.md sections 0 and 9).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeVar
 
@@ -21,8 +21,8 @@ from callmcp.clock import Clock
 from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
 from callmcp.telephony.twilio import errors
 from callmcp.telephony.twilio.addresses import RETRIES, Addresses, Report
-from callmcp.telephony.twilio.callbacks import Form, status_events
-from callmcp.telephony.twilio.transport import UNREADABLE, NoAnswer, NotSent, Transport, client_of
+from callmcp.telephony.twilio.callbacks import status_events
+from callmcp.telephony.twilio.transport import ANSWER_SECONDS, UNREADABLE, NoAnswer, NotSent, Transport, client_of
 from callmcp.telephony.twilio.twiml import converse
 
 log = structlog.get_logger()
@@ -38,7 +38,6 @@ SEARCHED = 50
 # Twilio dates to the second and by its own clock.
 BEFORE = timedelta(seconds=5)
 AFTER = timedelta(seconds=90)
-UNDER_WAY = frozenset({"queued", "initiated", "ringing", "in-progress"})
 _FIRST_SERVER_ERROR = 500
 
 
@@ -58,11 +57,12 @@ class TwilioTelephony:
         addresses: Addresses,
         clock: Clock,
         api_url: str | None = None,
+        answer_within: float = ANSWER_SECONDS,
     ) -> None:
         self._caller_id = caller_id
         self._addresses = addresses
         self._clock = clock
-        self._transport = Transport()
+        self._transport = Transport(answer_within)
         self._client = client_of(
             self._transport, account_sid=account_sid, username=username, password=password, api_url=api_url
         )
@@ -92,9 +92,9 @@ class TwilioTelephony:
                 async_amd_status_callback=amd_at,
                 async_amd_status_callback_method="POST",
             )
-            if not made.sid:
+            if not isinstance(made.sid, str) or not made.sid:
                 raise CarrierUncertain("The carrier took the call and gave it no name.")
-            return str(made.sid)
+            return made.sid
 
         return await self._asked(create, again_if_unanswered=False)
 
@@ -122,12 +122,15 @@ class TwilioTelephony:
         if found is None:
             return ()
         now = self._clock.now()
-        told = status_events({"Timestamp": format_datetime(now), **found}, now)
-        return [*told, Asked(at=now)] if found["CallStatus"] in UNDER_WAY else told
+        told = status_events(_as_callback(found, now), now)
+        return told if found.status not in {"queued", "initiated", "ringing", "in-progress"} else [*told, Asked(at=now)]
 
-    async def _fetch(self, sid: str) -> Form | None:
-        async def fetch() -> Form:
-            return _as_callback(await self._client.calls(sid).fetch_async())
+    async def _fetch(self, sid: str) -> Any:  # noqa: ANN401 - the library's instance
+        async def fetch() -> Any:  # noqa: ANN401
+            found = await self._client.calls(sid).fetch_async()
+            if found.sid != sid:
+                raise CarrierUncertain("The carrier was asked about one call and spoke of another.")
+            return found
 
         try:
             return await self._asked(fetch, again_if_unanswered=True)
@@ -136,19 +139,19 @@ class TwilioTelephony:
                 return None
             raise
 
-    async def _search(self, call: Call, is_another: Callable[[str], Awaitable[bool]]) -> Form | None:
+    async def _search(self, call: Call, is_another: Callable[[str], Awaitable[bool]]) -> Any:  # noqa: ANN401
         """The one call that ours must be: same numbers, made at that time, and no other call of ours."""
 
-        async def search() -> Sequence[Form]:
-            return [
-                _as_callback(found)
-                for found in await self._client.calls.list_async(to=call.to, from_=call.from_number, limit=SEARCHED)
-                if found.date_created is None
-                or call.created_at - BEFORE <= found.date_created.astimezone(UTC) <= call.created_at + AFTER
-            ]
+        async def search() -> Any:  # noqa: ANN401
+            return await self._client.calls.list_async(to=call.to, from_=call.from_number, limit=SEARCHED)
 
-        fitting = await self._asked(search, again_if_unanswered=True)
-        ours = [found for found in fitting if found["CallSid"] and not await is_another(found["CallSid"])]
+        fitting = [
+            found
+            for found in await self._asked(search, again_if_unanswered=True)
+            if found.date_created is None
+            or call.created_at - BEFORE <= found.date_created.astimezone(UTC) <= call.created_at + AFTER
+        ]
+        ours = [found for found in fitting if found.sid and not await is_another(found.sid)]
         return ours[0] if len(ours) == 1 else None
 
     async def _asked(self, ask: Callable[[], Awaitable[T]], *, again_if_unanswered: bool) -> T:
@@ -165,6 +168,8 @@ class TwilioTelephony:
                 failed = CarrierUncertain(f"The carrier did not answer: {error}")
             except (TwilioRestException, TwilioServiceException) as error:
                 failed = _failure(error)
+            except CarrierUncertain as uncertain:
+                failed = uncertain
             except UNREADABLE as error:
                 failed = CarrierUncertain(f"The carrier's answer could not be read: {type(error).__name__}")
             log.warning("carrier_failed", code=failed.code, carrier_code=failed.carrier_code)
@@ -178,19 +183,19 @@ class TwilioTelephony:
 
 def _failure(error: TwilioRestException | TwilioServiceException) -> CarrierError:
     status = int(error.status or 0)
-    code = int(error.code) if str(error.code or "").isdecimal() else status
+    code = error.code if isinstance(error.code, int) and error.code else status
     words = str(getattr(error, "msg", None) or getattr(error, "detail", None) or error)
     if status >= _FIRST_SERVER_ERROR:
         return CarrierUncertain(f"The carrier answered with HTTP {status}.", carrier_code=str(code))
     return errors.refusal(errors.BUSY_HTTP.get(status, code), words)
 
 
-def _as_callback(found: Any) -> Form:  # noqa: ANN401 - the library's instance
-    """A call as the REST API shows it, under the names that callbacks have; without a time unless it has ended."""
-    ended = {} if found.end_time is None else {"Timestamp": format_datetime(found.end_time)}
+def _as_callback(found: Any, now: datetime) -> dict[str, str]:  # noqa: ANN401
+    """A call as the REST API shows it, under the names that callbacks have."""
+    ended: datetime | None = found.end_time
     return {
-        "CallSid": str(found.sid or ""),
+        "CallSid": str(found.sid),
         "CallStatus": str(found.status),
+        "Timestamp": format_datetime(ended or now),
         "CallDuration": str(found.duration or ""),
-        **ended,
     }

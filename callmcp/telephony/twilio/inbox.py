@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import structlog
 
-from callmcp.calls.events import Event, Leaving
+from callmcp.calls.events import Accepted, Event, Leaving
 from callmcp.calls.model import Call, CallError, EndReason
 from callmcp.calls.operations import Calls
 from callmcp.calls.ports import CallStore
@@ -90,9 +90,9 @@ class Inbox:
             raise self.refusal(Refusal.WRONG_CALL)
         if call.carrier_id is not None and call.carrier_id != form["CallSid"]:
             raise self.refusal(Refusal.WRONG_CALL)
-        events = self._events(envelope.report, form)
-        if events:
-            await self._calls.observe(call.id, *events)
+        # Whatever it reports, it names the call: the status callbacks of one whose 201 was lost may be lost as well.
+        named = Accepted(at=self._clock.now(), carrier_id=form["CallSid"])
+        await self._calls.observe(call.id, named, *self._events(envelope.report, form))
 
     async def call_of(self, envelope: Envelope) -> Call:
         """The call that a signed address belongs to. Raises Refused, Unavailable."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
 
 import structlog
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -42,6 +42,7 @@ STATUSES = {
 }
 _NORMAL = 1000
 _POLICY_VIOLATION = 1008
+_OUR_FAULT = 1011
 
 
 class TwilioRoutes:
@@ -90,10 +91,13 @@ class TwilioRoutes:
 
     async def _envelope(self, report: Report, request: Request) -> Envelope:
         body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > FORM_LIMIT:
-                raise self._inbox.refusal(Refusal.OVERSIZED)
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > FORM_LIMIT:
+                    raise self._inbox.refusal(Refusal.OVERSIZED)
+        except ClientDisconnect:
+            raise self._inbox.refusal(Refusal.TRUNCATED) from None
         try:
             fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
         except ValueError:
@@ -124,22 +128,31 @@ class TwilioRoutes:
         self._talking.add(call.id)
         try:
             with structlog.contextvars.bound_contextvars(call_id=call.id):
-                await self._talk(websocket, call, agent)
+                await self._connected(Socket(websocket), call, agent)
         finally:
             self._talking.discard(call.id)
 
-    async def _talk(self, websocket: WebSocket, call: Call, agent: Agent) -> None:
-        await websocket.accept()
-        socket = Socket(websocket)
+    async def _connected(self, socket: "Socket", call: Call, agent: Agent) -> None:
+        try:
+            await socket.accept()
+            await self._talk(socket, call, agent)
+        except ConnectionError:
+            log.warning("relay_gone")
+        except Unavailable as error:
+            # A talk that cannot be recorded is not held; Twilio asks `action` what to do, and hangs up.
+            log.warning("talk_not_stored", error=error.code)
+            await socket.close(_OUR_FAULT)
+
+    async def _talk(self, socket: "Socket", call: Call, agent: Agent) -> None:
         setup = await self._setup(socket)
         if setup is None or (call.carrier_id is not None and setup.call_sid != call.carrier_id):
             self._inbox.refusal(Refusal.WRONG_CALL)
-            await websocket.close(_POLICY_VIOLATION)
+            await socket.close(_POLICY_VIOLATION)
             return
         now = self._clock.now()
         call = await self._calls.observe(call.id, Accepted(at=now, carrier_id=setup.call_sid), Answered(at=now))
         if call.status.is_final:
-            await websocket.close()
+            await socket.close()
             return
         await talk(
             call,
@@ -179,6 +192,12 @@ class Socket:
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
 
+    async def accept(self) -> None:
+        try:
+            await self._websocket.accept()
+        except (WebSocketDisconnect, RuntimeError) as error:
+            raise ConnectionError("closed") from error
+
     async def receive_text(self) -> str | None:
         try:
             return await self._websocket.receive_text()
@@ -195,6 +214,6 @@ class Socket:
         except (WebSocketDisconnect, RuntimeError) as error:
             raise ConnectionError("closed") from error
 
-    async def close(self) -> None:
-        with contextlib.suppress(RuntimeError):  # closed already
-            await self._websocket.close()
+    async def close(self, code: int = _NORMAL) -> None:
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # closed already
+            await self._websocket.close(code)

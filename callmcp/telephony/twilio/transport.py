@@ -17,7 +17,7 @@ from twilio.rest import Client
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
-UNREADABLE = (TwilioException, ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (TwilioException, ValueError, LookupError, TypeError, AttributeError)
 """What the library raises for an answer that is not what it expects, JSON of another shape included."""
 
 
@@ -32,10 +32,10 @@ class NoAnswer(Exception):
 class Transport(HttpClient):  # type: ignore[misc]  # the library has no types
     """One pool of connections; `close` it."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer_within: float = ANSWER_SECONDS) -> None:
         super().__init__(logging.getLogger("twilio"), is_async=True)
         limits = httpx.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=20)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        timeout = httpx.Timeout(answer_within, connect=CONNECT_SECONDS)
         self._http = httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False, trust_env=False)
 
     async def close(self) -> None:
