@@ -163,7 +163,7 @@ class Calls:
             return call
         call = await self.observe(call_id, EndRequested(at=self._clock.now()))
         if call.owner == self._owner or not self._telephony.carries:
-            await self._hang_up(call)
+            await self.hang_up(call)
         return await self._wait(call_id, seconds=2, until_unknown=False)
 
     async def observe(self, call_id: str, *events: Event) -> Call:
@@ -188,11 +188,12 @@ class Calls:
 
     def _hang_up_soon(self, call: Call) -> None:
         """Whoever observed this, a carrier that waits for its answer above all, does not wait for it."""
-        task = asyncio.create_task(self._hang_up(call))
+        task = asyncio.create_task(self.hang_up(call))
         self._hanging_up.add(task)
         task.add_done_callback(self._hanging_up.discard)
 
-    async def _hang_up(self, call: Call) -> None:
+    async def hang_up(self, call: Call) -> None:
+        """Has the carrier end a call, as far as it can be reached."""
         try:
             await self._telephony.end(call)
         except CarrierError as error:

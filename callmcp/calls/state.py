@@ -94,6 +94,7 @@ _UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
 }
 
 _SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
+_TALK_LOST = frozenset({EndReason.SERVER_LOST, EndReason.CARRIER_FAILED})
 _NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 SILENT = CallError(
@@ -157,11 +158,18 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in _NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED and _why_ended(call, event)[0] is not EndReason.SERVER_LOST:
-        return None  # there was a talk, and the talk is judged by whoever held it
+    if status is CallStatus.COMPLETED and _is_judged_by_its_talk(call, event):
+        return None
     if call.answered_at is not None:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
     return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
+
+
+def _is_judged_by_its_talk(call: Call, event: Event) -> bool:
+    """Whether there was a talk that somebody held to its end: it has said why it ended, or will say what came of it."""
+    reason, _ = _why_ended(call, event)
+    witnessed = call.turn_count > 0 or call.end_reason is not None or getattr(event, "reason", None) is not None
+    return witnessed and reason not in _TALK_LOST
 
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:

@@ -105,7 +105,7 @@ class Sweep:
             if (too_long := self._too_long(call, now)) is not None:
                 call = await self._calls.observe(call.id, Leaving(at=now, reason=too_long))
             if not call.status.is_final and (call.end_reason is not None or call.end_requested_at is not None):
-                await self._telephony.end(call)  # it should be over, and the carrier was not told or did not hear
+                await self._calls.hang_up(call)  # it should be over, and the carrier was not told or did not hear
             return
         silent_for = (now - call.heard_from_at).total_seconds()
         if call.status is CallStatus.UNKNOWN:
