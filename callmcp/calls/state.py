@@ -160,7 +160,7 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
     if status is CallStatus.COMPLETED and _is_judged_by_its_talk(call, event):
         return None
-    if call.answered_at is not None:
+    if call.answered_at is not None or status is CallStatus.COMPLETED:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
     return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
 

@@ -308,23 +308,25 @@ def kills(soak: Soak, data: Path, until: float) -> None:
     port = free_port()
     logs: list[Path] = []
     with twilio("--speed", str(KILLS_SPEED)) as carrier:
+        with on_twilio(data, carrier, port=port) as server:
+            key = server.first_key
         for round_ in itertools.count():
             for step in STEPS:
                 if time.monotonic() > until and round_ > 0:
                     _leaves_no_trace(soak, "kills", carrier, logs)
                     return
-                soak.add(_kill(soak, carrier, data, port, step, logs))
+                soak.add(_kill(soak, carrier, data, port, step, logs, key))
 
 
 def _kill(  # noqa: PLR0917
-    soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: list[Path]
+    soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: list[Path], key: str
 ) -> Row:
     sees, chaos = STEPS[step]
     to = soak.number()
     carrier.plan(to=to, callee=CALLEES["talks"] | {"rings": RINGS_BEFORE_KILLS}, chaos=chaos)
     after = len(_entries(carrier))
     began = time.monotonic()
-    with on_twilio(data, carrier, port=port) as server, Client(server.base, _key(data, server)) as mcp:
+    with on_twilio(data, carrier, port=port, key=key) as server, Client(server.base, server.first_key) as mcp:
         placing = threading.Thread(target=_place_until_killed, args=(mcp, to))
         placing.start()
         reached = _reached(carrier, sees, after)
@@ -335,7 +337,7 @@ def _kill(  # noqa: PLR0917
     if not reached:
         broken.append("the step was not reached")
     time.sleep(soak.chance.choice([0, 0, 0.3, 1, 2]))
-    with on_twilio(data, carrier, port=port) as server, Client(server.base, _key(data, server)) as mcp:
+    with on_twilio(data, carrier, port=port, key=key) as server, Client(server.base, key) as mcp:
         record = settled(mcp, placed(mcp, to))
         seconds = time.monotonic() - began
         call, dials, events = told(carrier, to)
@@ -359,14 +361,6 @@ def _reached(carrier: Twilio, sees: Callable[[Entry], bool], after: int) -> bool
             if sees(entry):
                 return True
     return False
-
-
-def _key(data: Path, server: Server) -> str:
-    """`init` shows the first key once."""
-    kept = data / "first-key"
-    if not kept.exists():
-        kept.write_text(server.first_key)
-    return kept.read_text()
 
 
 def _kept(server: Server, number: int) -> Path:
