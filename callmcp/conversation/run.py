@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from callmcp.agents.model import Agent
-from callmcp.calls.events import DialFailed, HungUp, Judged
+from callmcp.calls.events import DialFailed, HungUp, Judged, Leaving
 from callmcp.calls.model import Call, EndReason, GoalMet, Outcome, Speaker, Turn
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock, within
@@ -59,6 +59,8 @@ async def talk(
         end = await driver.run()
     finally:
         await driver.stop()
+    # Judging takes seconds, and the carrier may say before it is done that the line is down: why must be known by then.
+    await observe(call.id, Leaving(at=end.at, reason=end.reason or EndReason.CALLEE_HUNG_UP, error=end.error))
     outcome = await _outcome(brief, session.transcript, end, model=model, clock=clock)
     judged = [] if outcome is None else [Judged(at=end.at, outcome=outcome)]
     await observe(call.id, *judged, end)

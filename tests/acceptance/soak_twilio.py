@@ -6,6 +6,7 @@ Prints a line a call and the promises that were broken; exits 1 if there were an
 """
 
 import argparse
+import contextlib
 import itertools
 import random
 import sys
@@ -27,6 +28,7 @@ from tests.acceptance.twilio import Twilio, free_port, on_twilio, twilio
 
 SETTLED_WITHIN_SECONDS = 40
 KILLS_SPEED = 8
+RINGS_BEFORE_KILLS = 40  # so that a server can be back before somebody answers
 CONTEXT = "Ask whether Friday at seven is fine."
 PAIRS_AT_ONCE = 4
 
@@ -166,7 +168,9 @@ def settled(mcp: Mcp, call_id: str) -> dict[str, Any]:
         return mcp.get(call_id)
 
 
-def lies(record: dict[str, Any], call: dict[str, Any] | None, dials: int, events: Sequence[Entry]) -> Iterator[str]:
+def lies(  # noqa: PLR0912
+    record: dict[str, Any], call: dict[str, Any] | None, dials: int, events: Sequence[Entry]
+) -> Iterator[str]:
     """What the record says that is not so, by what the emulator knows. `call` None: it was never placed."""
     if not is_final(record):
         yield f"not settled in {SETTLED_WITHIN_SECONDS} s"
@@ -181,7 +185,7 @@ def lies(record: dict[str, Any], call: dict[str, Any] | None, dials: int, events
     if record["status"] != call["status"]:
         yield f"was {call['status']}"
     heard = [(turn["by"], turn["text"]) for turn in call["transcript"]]
-    if not _is_beginning(said, heard):
+    if not (_is_beginning(said, heard) or _is_cut_off_by_us(said, heard, call)):
         yield f"said {said} heard {heard}"
     answered_by = {"machine_start": "machine"}.get(call["answered_by"] or "", call["answered_by"])
     if record.get("answered_by") not in {None, answered_by}:
@@ -209,6 +213,19 @@ def _is_beginning(said: list[tuple[str, str]], heard: list[tuple[str, str]]) -> 
     *whole, (speaker, text) = said
     rest = heard[len(whole) :]
     return heard[: len(whole)] == whole and bool(rest) and rest[0][0] == speaker and rest[0][1].startswith(text)
+
+
+def _is_cut_off_by_us(said: list[tuple[str, str]], heard: list[tuple[str, str]], call: dict[str, Any]) -> bool:
+    """We hung up on a machine: what it plays over the agent is not reported, and Twilio reports as played what was on
+    its way when the line went dead."""
+    ours, theirs = ([text for by, text in turns if by == "agent"] for turns in (said, heard))
+    whole = len(ours) - 1
+    return (
+        call["answered_by"] == "machine_start"
+        and ours[:whole] == theirs[:whole]
+        and bool(ours)
+        and (theirs[whole:] == [] or ours[whole].startswith(theirs[whole]) or theirs[whole].startswith(ours[whole]))
+    )
 
 
 def told(carrier: Twilio, to: str) -> tuple[dict[str, Any] | None, int, list[Entry]]:
@@ -289,23 +306,27 @@ def _named(chaos: dict[str, Any]) -> str:
 
 def kills(soak: Soak, data: Path, until: float) -> None:
     port = free_port()
-    logs = []
+    logs: list[Path] = []
     with twilio("--speed", str(KILLS_SPEED)) as carrier:
+        with on_twilio(data, carrier, port=port) as server:
+            key = server.first_key
         for round_ in itertools.count():
             for step in STEPS:
                 if time.monotonic() > until and round_ > 0:
                     _leaves_no_trace(soak, "kills", carrier, logs)
                     return
-                soak.add(_kill(soak, carrier, data, port, step, logs))
+                soak.add(_kill(soak, carrier, data, port, step, logs, key))
 
 
-def _kill(soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: list[Path]) -> Row:
+def _kill(  # noqa: PLR0917
+    soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: list[Path], key: str
+) -> Row:
     sees, chaos = STEPS[step]
     to = soak.number()
-    carrier.plan(to=to, callee=CALLEES["talks"], chaos=chaos)
+    carrier.plan(to=to, callee=CALLEES["talks"] | {"rings": RINGS_BEFORE_KILLS}, chaos=chaos)
     after = len(_entries(carrier))
     began = time.monotonic()
-    with on_twilio(data, carrier, port=port) as server, Client(server.base, _key(data, server)) as mcp:
+    with on_twilio(data, carrier, port=port, key=key) as server, Client(server.base, server.first_key) as mcp:
         placing = threading.Thread(target=_place_until_killed, args=(mcp, to))
         placing.start()
         reached = _reached(carrier, sees, after)
@@ -316,7 +337,7 @@ def _kill(soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: l
     if not reached:
         broken.append("the step was not reached")
     time.sleep(soak.chance.choice([0, 0, 0.3, 1, 2]))
-    with on_twilio(data, carrier, port=port) as server, Client(server.base, _key(data, server)) as mcp:
+    with on_twilio(data, carrier, port=port, key=key) as server, Client(server.base, key) as mcp:
         record = settled(mcp, placed(mcp, to))
         seconds = time.monotonic() - began
         call, dials, events = told(carrier, to)
@@ -328,10 +349,8 @@ def _kill(soak: Soak, carrier: Twilio, data: Path, port: int, step: str, logs: l
 
 
 def _place_until_killed(mcp: Mcp, to: str) -> None:
-    try:
+    with contextlib.suppress(httpx.HTTPError):  # it was killed
         mcp.place(to, context=CONTEXT, idempotency_key=to)
-    except httpx.HTTPError:
-        pass  # it was killed
 
 
 def _reached(carrier: Twilio, sees: Callable[[Entry], bool], after: int) -> bool:
@@ -342,14 +361,6 @@ def _reached(carrier: Twilio, sees: Callable[[Entry], bool], after: int) -> bool
             if sees(entry):
                 return True
     return False
-
-
-def _key(data: Path, server: Server) -> str:
-    """`init` shows the first key once."""
-    kept = data / "first-key"
-    if not kept.exists():
-        kept.write_text(server.first_key)
-    return kept.read_text()
 
 
 def _kept(server: Server, number: int) -> Path:

@@ -69,8 +69,8 @@ def twilio(*options: str) -> Iterator[Twilio]:
 
 
 @contextmanager
-def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, **settings: Any) -> Iterator[Server]:
-    """`callmcp serve` on this Twilio, with patience to match its speed."""
+def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, key: str = "", **settings: Any) -> Iterator[Server]:
+    """`callmcp serve` on this Twilio, with patience to match its speed; with a `key`, on data that is there already."""
     own: dict[str, Any] = {
         "carrier": "twilio",
         "twilio_account_sid": ACCOUNT,
@@ -84,7 +84,7 @@ def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, **settings: Any) ->
         "look_seconds": 0.5,
     }
     settings = own | settings
-    first_key = callmcp("init", data=data, **settings).strip()
+    first_key = key or callmcp("init", data=data, **settings).strip()
     with serving(data, "--port", str(port), **settings) as server:
         yield replace(server, first_key=first_key)
 

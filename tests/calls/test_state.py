@@ -345,7 +345,12 @@ def test_a_hang_up_that_was_asked_for_is_the_callers_when_the_carrier_does_not_s
         ((NotAnswered(at=LATER),), GoalMet.NO),
         ((Answered(at=at(3)), OwnerLost(at=LATER)), GoalMet.UNKNOWN),
         ((Answered(at=at(3)), Detected(at=at(4), answered_by=AnsweredBy.MACHINE), HungUp(at=LATER)), GoalMet.NO),
-        ((Answered(at=at(3)), HungUp(at=LATER)), None),
+        ((Answered(at=at(3)), HungUp(at=LATER)), GoalMet.UNKNOWN),
+        ((Answered(at=at(3)), HungUp(at=LATER, reason=EndReason.AGENT_HUNG_UP)), None),
+        ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.CALLEE_HUNG_UP), HungUp(at=LATER)), None),
+        ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.CARRIER_FAILED), HungUp(at=LATER)), GoalMet.UNKNOWN),
+        ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.SERVER_LOST), HungUp(at=LATER)), GoalMet.UNKNOWN),
+        ((Answered(at=at(3)), HungUp(at=LATER), Judged(at=LATER, outcome=MET)), GoalMet.YES),
         ((Answered(at=at(3)), Judged(at=at(5), outcome=MET), OwnerLost(at=LATER)), GoalMet.YES),
     ],
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from callmcp.calls.events import Answered, Event
+from callmcp.calls.events import Answered, Event, HungUp
 from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
 from callmcp.conversation.events import EndTheCall, LineEvent, LineOpened, Piece, PressKeys
 from callmcp.conversation.ports import Line
@@ -122,6 +122,30 @@ async def test_the_record_of_an_ended_talk_has_its_turns_and_its_outcome_at_once
     assert [call.outcome for call in seen if call.status.is_final] == [MET]
     assert seen[-1].end_reason is EndReason.AGENT_HUNG_UP
     assert words((await world.record(call))[1]) == [opening(world.agent), "Yes?", "Good. Goodbye."]
+
+
+async def test_a_carrier_that_says_it_is_over_while_the_talk_is_being_judged_does_not_make_it_lost(
+    world: World,
+) -> None:
+    call = await answered(world)
+
+    class Judge(Model):
+        async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Outcome:  # noqa: ARG002
+            await world.calls.observe(call.id, HungUp(at=world.clock.now()))
+            return MET
+
+    line = SimulatedLine([Listens(), Says("Yes?"), StaysSilent()], world.clock)
+    acting = asyncio.create_task(line.act())
+    talking = asyncio.create_task(
+        talk(call, world.agent, line=line, model=Judge(world), observe=world.calls.observe, clock=world.clock)
+    )
+    await world.clock.advance(60)
+    await talking
+    acting.cancel()
+
+    record, _ = await world.record(call)
+    assert (record.status, record.end_reason, record.error) == (CallStatus.COMPLETED, EndReason.AGENT_HUNG_UP, None)
+    assert record.outcome == MET
 
 
 async def test_the_model_is_asked_with_what_was_heard_and_judges_with_how_it_ended(world: World) -> None:

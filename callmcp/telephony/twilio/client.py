@@ -14,8 +14,8 @@ import structlog
 from twilio.base.exceptions import TwilioRestException, TwilioServiceException
 
 from callmcp.agents.model import Agent
-from callmcp.calls.events import Asked, Event
-from callmcp.calls.model import Call
+from callmcp.calls.events import Asked, Event, HungUp, Leaving
+from callmcp.calls.model import Call, CallError, EndReason
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock
 from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
@@ -39,6 +39,11 @@ SEARCHED = 50
 BEFORE = timedelta(seconds=5)
 AFTER = timedelta(seconds=90)
 _FIRST_SERVER_ERROR = 500
+NO_TALK = CallError(
+    code="no_talk",
+    message="Somebody or something answered, but this server was not there to talk: it was down, or the carrier could "
+    "not reach it. Whoever runs the server should check its public URL: callmcp doctor.",
+)
 
 
 class TwilioTelephony:
@@ -123,6 +128,9 @@ class TwilioTelephony:
             return ()
         now = self._clock.now()
         told = status_events(_as_callback(found, now), now)
+        if isinstance(told[-1], HungUp) and _nobody_of_ours_was_there(call):
+            # Somebody was on the line, and neither a talk nor Twilio's report of its end has reached us.
+            told = [*told[:-1], Leaving(at=now, reason=EndReason.SERVER_LOST, error=NO_TALK), told[-1]]
         return told if found.status not in {"queued", "initiated", "ringing", "in-progress"} else [*told, Asked(at=now)]
 
     async def _fetch(self, sid: str) -> Any:  # noqa: ANN401 - the library's instance
@@ -188,6 +196,10 @@ def _failure(error: TwilioRestException | TwilioServiceException) -> CarrierErro
     if status >= _FIRST_SERVER_ERROR:
         return CarrierUncertain(f"The carrier answered with HTTP {status}.", carrier_code=str(code))
     return errors.refusal(errors.BUSY_HTTP.get(status, code), words)
+
+
+def _nobody_of_ours_was_there(call: Call) -> bool:
+    return call.end_reason is None and call.end_requested_at is None and call.turn_count == 0
 
 
 def _as_callback(found: Any, now: datetime) -> dict[str, str]:  # noqa: ANN401

@@ -9,13 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import reduce
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from callmcp.calls.events import Accepted, Answered, Asked, HungUp, Ringing
-from callmcp.calls.model import Call
+from callmcp.calls.model import Call, CallStatus, EndReason
+from callmcp.calls.state import apply
 from callmcp.clock import SystemClock
 from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
 from callmcp.telephony.twilio import client, errors
@@ -357,8 +359,29 @@ async def test_a_call_that_is_over_is_told_with_its_times(twilio: Twilio) -> Non
     over = resource("CA7", status="completed", duration="10", end_time=format_datetime(NOW - timedelta(seconds=5)))
     twilio.api.replies.append(Answer.json(200, over))
 
-    told = await twilio.telephony.look(replace(LOST, carrier_id="CA7"), is_another=another())
+    talked = replace(LOST, carrier_id="CA7", turn_count=1)
+    told = await twilio.telephony.look(talked, is_another=another())
     assert told[1:] == [Answered(at=NOW - timedelta(seconds=15)), HungUp(at=NOW - timedelta(seconds=5))]
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        ({}, EndReason.SERVER_LOST),
+        ({"end_requested_at": NOW}, EndReason.ENDED_BY_CALLER),
+        ({"end_reason": EndReason.CALLEE_HUNG_UP}, EndReason.CALLEE_HUNG_UP),
+        ({"end_reason": EndReason.MACHINE}, EndReason.MACHINE),
+    ],
+)
+async def test_a_call_that_was_answered_while_this_server_was_away_is_not_said_to_have_been_hung_up_by_the_callee(
+    twilio: Twilio, known: dict[str, Any], reason: EndReason
+) -> None:
+    twilio.api.replies.append(Answer.json(200, resource("CA7", status="completed", duration="10")))
+    call = replace(LOST, carrier_id="CA7", **known)
+
+    over = reduce(apply, await twilio.telephony.look(call, is_another=another()), call)
+    assert (over.status, over.end_reason) == (CallStatus.COMPLETED, reason)
+    assert (over.error == client.NO_TALK) is (reason is EndReason.SERVER_LOST)
 
 
 async def test_a_call_that_twilio_does_not_know_any_more_is_nothing(twilio: Twilio) -> None:
