@@ -157,7 +157,7 @@ def test_settings_that_cannot_be_used_are_a_finding_like_any_other(callmcp: Call
 
     assert done.returncode == 1
     first, *_ = done.stdout.splitlines()
-    assert first.startswith("fail         settings: CALLMCP_CARRIER=twilio needs CALLMCP_TWILIO_ACCOUNT_SID")
+    assert first.startswith("fail         settings: CALLMCP_CARRIER: twilio needs CALLMCP_TWILIO_ACCOUNT_SID")
     assert re.search(r"not checked +carrier: ", done.stdout)
 
 

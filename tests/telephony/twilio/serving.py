@@ -17,7 +17,7 @@ async def served(
     listening = socket.create_server(("127.0.0.1", 0))
     base = f"http://127.0.0.1:{listening.getsockname()[1]}"
     server = uvicorn.Server(
-        uvicorn.Config(make(base), ws=ws, log_level="critical", loop="asyncio", lifespan="off", access_log=False)
+        uvicorn.Config(make(base), ws=ws, log_config=None, loop="asyncio", lifespan="off", access_log=False)
     )
     serving = asyncio.create_task(server.serve([listening]))
     try:
