@@ -154,7 +154,7 @@ def test_a_command_that_is_shown_exists_with_its_options(document: Path, command
     elif program.name == "callmcp":
         parsed(words[1:])
     else:
-        assert words[0] in OTHERS, f"{document.name}: {words[0]} is not a program known here"
+        assert program.name in OTHERS, f"{document.name}: {words[0]} is not a program known here"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)

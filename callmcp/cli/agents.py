@@ -112,7 +112,9 @@ def _fields(path: Path | None, options: dict[str, Any]) -> AgentFields:
 def _read(path: Path) -> dict[str, Any]:
     try:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise InvalidArguments.of("--file", f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InvalidArguments.of("--file", f"{path} cannot be read as TOML: {error}") from error
     problems = [
         Problem(field=f"{path}: {name}", message=f"is not a field; the fields are {', '.join(FIELDS)}")

@@ -71,7 +71,7 @@ async def show_(call_id: str, *, account: str, as_json: bool) -> None:
         _show(*await services.calls.get(await operator(services, account), call_id), as_json=as_json)
 
 
-@calls.command()
+@calls.command(short_help="Cancel a call that rings, hang up one that was answered.")
 @click.argument("call_id")
 @account_option
 @json_option

@@ -36,7 +36,7 @@ async def backup(file: Path) -> None:
     say(f"Copied to {file}.")
 
 
-@db.command()
+@db.command(short_help="Say whether the tables are up to date.")
 async def current() -> None:
     """Say whether the tables are up to date; exit status 1 when they are not."""
     async with _store() as store:
