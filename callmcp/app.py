@@ -36,6 +36,7 @@ log = structlog.get_logger()
 
 BEAT_SECONDS = 0.5  # how soon a process obeys what another asked of its calls
 SETTLE_SECONDS = 1.0
+LEAVE_WITHIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +87,20 @@ async def running(parts: Services) -> AsyncIterator[None]:
         stack.push_async_callback(parts.store.close)
         await parts.store.upgrade()
         await parts.store.beat(parts.owner)
+        stack.push_async_callback(_leave, parts)
         stack.push_async_callback(parts.telephony.close)
         await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))
         await stack.enter_async_context(_repeated(parts.sweep.settle, SETTLE_SECONDS))
         yield
+
+
+async def _leave(parts: Services) -> None:
+    """Strikes this process off the owners, unless calls of its are left to settle. Left on the list it is found silent,
+    so a database that is away, or does not answer, keeps no process from ending."""
+    with contextlib.suppress(Unavailable, TimeoutError):
+        async with asyncio.timeout(LEAVE_WITHIN_SECONDS):
+            if not await parts.store.carried_by(parts.owner):
+                await parts.store.forget_owner(parts.owner)
 
 
 @contextlib.asynccontextmanager

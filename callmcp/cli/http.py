@@ -12,12 +12,13 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-ARRIVES_WITHIN_SECONDS = 30
 HEAD_LIMIT = 64 * 1024
 
 
 class Http(HttpToolsProtocol):
     """One connection."""
+
+    arrives_within_seconds: float = 30
 
     _deadline: asyncio.TimerHandle | None = None
     _in_head = True
@@ -91,7 +92,7 @@ class Http(HttpToolsProtocol):
         self.send_400_response(words)
 
     def _expect(self) -> None:
-        self._deadline = self.loop.call_later(ARRIVES_WITHIN_SECONDS, self.transport.close)
+        self._deadline = self.loop.call_later(self.arrives_within_seconds, self.transport.close)
 
     def _expect_nothing(self) -> None:
         if self._deadline is not None:

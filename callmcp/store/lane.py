@@ -26,6 +26,8 @@ _TRUSTED_SECONDS = 1.0
 """A connection that rested longer is asked whether its server is still there, so that a restart of the database costs
 nobody an error but who was in the middle."""
 
+_CLOSE_WITHIN_SECONDS = 1.0
+
 
 @dataclass(slots=True, kw_only=True)
 class Ask:
@@ -71,7 +73,8 @@ def write(connection: Connection, asks: Sequence[Ask]) -> None:
 class Lane:
     """Runs jobs on `threads` threads, each taking up to `most` jobs at a time and doing them in this `way`.
 
-    It serves the event loop that made it. `close` lets what was asked end first.
+    It serves the event loop that made it. `close` lets what was asked end first, but waits no longer than a stop may
+    take: a database that does not answer leaves its threads, which are daemons, to the end of the process.
     """
 
     def __init__(self, engine: Engine, way: Way, *, threads: int, most: int) -> None:
@@ -105,8 +108,9 @@ class Lane:
             await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
+        until = time.monotonic() + _CLOSE_WITHIN_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0, until - time.monotonic()))
 
     def _work(self) -> None:
         connection: Connection | None = None

@@ -3,6 +3,7 @@
 Real processes on real databases. What takes the time here is our own promise of how soon a lost call is settled.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import pytest
+from sqlalchemy.engine import make_url
 
 from tests import postgres
 from tests.acceptance.mcp_client import Mcp, is_final, is_talking, until
@@ -303,10 +304,27 @@ def test_on_postgresql_a_killed_server_loses_no_call(tmp_path: Path, postgres_ur
         for call_id in calls:
             ended = mcp.until(call_id, is_final, seconds=SETTLED_WITHIN_SECONDS)
             assert (ended["status"], ended["end_reason"]) == ("failed", "server-lost")
+        with _away(postgres_url):
+            began = time.monotonic()
+            server.stop()  # also without its database
+            assert time.monotonic() - began < 10
+    assert "Traceback" not in _logs(tmp_path)
+
+
+@contextlib.contextmanager
+def _away(url: str) -> Iterator[None]:
+    """The database breaks every connection it has and takes no new one."""
+    name = make_url(url).database
+    postgres.run(postgres.server(), f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+    try:
+        ends = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608
+        postgres.run(postgres.server(), ends)
+        yield
+    finally:
+        postgres.run(postgres.server(), f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
 
 
 def test_a_database_that_goes_away_and_comes_back_costs_no_call(tmp_path: Path, postgres_url: str) -> None:
-    name = postgres_url.partition("?")[0].rpartition("/")[2]
     settings: dict[str, Any] = {"database_url": postgres_url, "owner_silence_seconds": OWNER_SILENCE_SECONDS}
     key = callmcp("init", data=tmp_path, **settings).strip()
     with (
@@ -317,10 +335,7 @@ def test_a_database_that_goes_away_and_comes_back_costs_no_call(tmp_path: Path, 
     ):
         call_id = one.place()["call_id"]
         one.until(call_id, is_talking, seconds=10)
-        postgres.run(postgres.server(), f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
-        try:
-            with psycopg.connect(postgres.server(), autocommit=True) as admin:
-                admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        with _away(postgres_url):
             until(lambda: one.http.get("/readyz").status_code, lambda status: status == 503, seconds=5)
             assert one.http.get("/healthz").status_code == 200
             failure = one.send("tools/call", {"name": "list_calls"})
@@ -328,8 +343,6 @@ def test_a_database_that_goes_away_and_comes_back_costs_no_call(tmp_path: Path, 
             assert failure.json()["result"]["isError"]
             assert "unavailable" in failure.json()["result"]["content"][0]["text"]
             time.sleep(OWNER_SILENCE_SECONDS + 0.5)
-        finally:
-            postgres.run(postgres.server(), f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
         until(lambda: one.http.get("/readyz").status_code, lambda status: status == 200, seconds=5)
         call = other.get(call_id, wait_seconds=50)
         assert (call["status"], call["outcome"]["goal_met"]) == ("completed", "yes"), call

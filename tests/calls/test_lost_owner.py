@@ -1,5 +1,6 @@
 """A process that was taken for dead and lives, and a store that is away in the middle of a call."""
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncIterator
@@ -120,6 +121,27 @@ async def test_a_heartbeat_that_cannot_be_stored_is_trouble_until_one_can(world:
             await sweep.beat()
         troubles.append(sweep.trouble is not None)
     assert troubles == [False, True, False]
+
+
+async def test_a_gap_in_which_nobody_could_look_is_nobodys_silence(world: World) -> None:
+    """The database was away, or the machine slept: who looks first finds that the others did not beat for long."""
+    call = await world.place("+14155550110")
+    elsewhere = Sweep(
+        store=world.store,
+        calls=world.calls,
+        telephony=world.simulator,
+        clock=world.clock,
+        owner="process-2",
+        patience=Patience(owner=0.04),
+    )
+    await elsewhere.settle()
+    await asyncio.sleep(0.05)
+    await elsewhere.settle()
+    assert not (await world.record(call))[0].status.is_final
+
+    while not (await world.record(call))[0].status.is_final:  # it is no more than a reprieve
+        await asyncio.sleep(0.01)
+        await elsewhere.settle()
 
 
 def _answered_call() -> Call:
