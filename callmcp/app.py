@@ -11,12 +11,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from callmcp import __version__
 from callmcp.agents.operations import Agents
 from callmcp.auth.credentials import Credentials, challenge
 from callmcp.calls.operations import Calls
+from callmcp.calls.ports import Telephony
 from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
 from callmcp.errors import CallMcpError, Unavailable
@@ -27,10 +28,11 @@ from callmcp.mcp.origins import Hosts, Origins
 from callmcp.mcp.server import McpServer
 from callmcp.mcp.tools import World
 from callmcp.numbering import PhoneNumbersPlan
-from callmcp.settings import Settings
+from callmcp.settings import Carrier, Settings
 from callmcp.store import Store
 from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
+from callmcp.telephony.twilio.addresses import Addresses
 
 log = structlog.get_logger()
 
@@ -49,7 +51,7 @@ class Services:
     keys: Keys
     agents: Agents
     calls: Calls
-    telephony: Simulator
+    telephony: Telephony
     sweep: Sweep
     owner: str
 
@@ -58,7 +60,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     """Makes the parts and opens nothing. `store`: another than the one that the settings name."""
     clock = SystemClock()
     store = store or SqlStore(settings.database_url)
-    telephony = _telephony(settings)
+    telephony = _telephony(settings, clock)
     agents = Agents(store, clock)
     owner = f"proc_{secrets.token_hex(8)}"
     calls = Calls(store=store, agents=agents, telephony=telephony, numbers=PhoneNumbersPlan(), clock=clock, owner=owner)
@@ -89,6 +91,7 @@ async def running(parts: Services) -> AsyncIterator[None]:
         await parts.store.beat(parts.owner)
         stack.push_async_callback(_leave, parts)
         stack.push_async_callback(parts.telephony.close)
+        stack.push_async_callback(parts.calls.close)
         await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))
         await stack.enter_async_context(_repeated(parts.sweep.settle, SETTLE_SECONDS))
         yield
@@ -146,6 +149,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/healthz", _healthz),
             Route("/readyz", readyz),
             Route("/", _about(settings)),
+            *_carrier_routes(parts),
         ],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
@@ -176,18 +180,59 @@ def _json(status: int, body: dict[str, str], headers: dict[str, str] | None = No
     return JSONResponse(body, status, {"Access-Control-Allow-Origin": "*", **(headers or {})})
 
 
-def _telephony(settings: Settings) -> Simulator:
-    return Simulator(
-        clock=SystemClock(speed=settings.simulator_speed), model=ScriptedModel(), caller_id=settings.caller_id
+def _telephony(settings: Settings, clock: Clock) -> Telephony:
+    if settings.carrier is Carrier.SIMULATOR:
+        return Simulator(
+            clock=SystemClock(speed=settings.simulator_speed), model=ScriptedModel(), caller_id=settings.caller_id
+        )
+    from callmcp.telephony.twilio.client import TwilioTelephony  # noqa: PLC0415 - half a second that only Twilio needs
+
+    account_sid = settings.twilio_account_sid or ""
+    return TwilioTelephony(
+        account_sid=account_sid,
+        username=settings.twilio_api_key or account_sid,
+        password=settings.twilio_api_secret or settings.twilio_auth_token[0],
+        caller_id=settings.twilio_from or "",
+        addresses=Addresses(settings.public_url),
+        clock=clock,
+        api_url=settings.twilio_api_url,
     )
+
+
+def _carrier_routes(parts: Services) -> list[BaseRoute]:
+    """The routes that the carrier reports to, when it is not in this process."""
+    settings = parts.settings
+    if settings.carrier is not Carrier.TWILIO:
+        return []
+    from callmcp.telephony.twilio.echo import Echo  # noqa: PLC0415 - as above
+    from callmcp.telephony.twilio.inbox import Inbox  # noqa: PLC0415
+    from callmcp.telephony.twilio.routes import TwilioRoutes  # noqa: PLC0415
+
+    inbox = Inbox(
+        store=parts.store,
+        calls=parts.calls,
+        clock=parts.clock,
+        addresses=Addresses(settings.public_url),
+        account_sid=settings.twilio_account_sid or "",
+        tokens=settings.twilio_auth_token,
+    )
+    routes = TwilioRoutes(
+        inbox=inbox, calls=parts.calls, agent_of=parts.store.agent, model=ScriptedModel(), clock=parts.clock
+    )
+    echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
+    return [*routes.routes(), *echo.routes()]
 
 
 def _patience(settings: Settings) -> Patience:
     # The simulated world runs faster than ours; how long its carrier may be silent is told in its own time.
-    speed = settings.simulator_speed
+    speed = settings.simulator_speed if settings.carrier is Carrier.SIMULATOR else 1
     return Patience(
         silence=settings.silence_seconds / speed,
         give_up=settings.give_up_seconds / speed,
+        quiet=settings.quiet_seconds,
+        queue=settings.queue_seconds,
+        look=settings.look_seconds / speed,
+        overtime=settings.overtime_seconds,
         owner=settings.owner_silence_seconds,
     )
 

@@ -92,13 +92,17 @@ class Refused(CallMcpError):
 
 
 class CarrierError(CallMcpError):
-    """`carrier_code` is the carrier's own code, for whoever looks it up in the carrier's documentation."""
+    """`carrier_code` is the carrier's own code, for whoever looks it up in the carrier's documentation. `passing`: the
+    cause may pass by itself, and the same request work later."""
 
     code = "carrier_error"
 
-    def __init__(self, message: str, *, code: str | None = None, carrier_code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, carrier_code: str | None = None, passing: bool = False
+    ) -> None:
         super().__init__(message, code=code)
         self.carrier_code = carrier_code
+        self.passing = passing
 
 
 class CarrierRefused(CarrierError):

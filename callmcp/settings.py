@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from callmcp.errors import BadConfiguration
@@ -27,6 +27,16 @@ PREFIX = "CALLMCP_"
 TEST_PREFIX = "CALLMCP_TEST_"  # the test suite's own variables; not settings
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
+
+
+E164 = r"^\+[1-9][0-9]{6,14}$"
+ACCOUNT_SID = r"^AC[0-9a-fA-F]{32}$"
+API_KEY_SID = r"^SK[0-9a-fA-F]{32}$"
+_PATTERNS = {
+    E164: "must be in E.164 format, such as +15550100000",
+    ACCOUNT_SID: "must be AC and 32 hex digits, as the Twilio console shows it",
+    API_KEY_SID: "must be SK and 32 hex digits, as the Twilio console shows it",
+}
 
 
 class Carrier(StrEnum):
@@ -81,12 +91,6 @@ def _database_url(text: str) -> str:
     return text
 
 
-def _carrier(carrier: Carrier) -> Carrier:
-    if carrier is Carrier.TWILIO:
-        raise ValueError("this version has no Twilio adapter yet; the carrier it has is simulator")
-    return carrier
-
-
 def _data(path: Path) -> Path:
     if "?" in str(path):
         raise ValueError("a data directory cannot have a ? in its name: it ends the path in a database URL")
@@ -139,16 +143,42 @@ class Settings(BaseModel):
     )
 
     # Who carries the calls.
-    carrier: Annotated[Carrier, AfterValidator(_carrier)] = Carrier.SIMULATOR
-    caller_id: Annotated[str, Field(pattern=r"^\+[1-9][0-9]{6,14}$")] = "+15550100000"
+    carrier: Carrier = Carrier.SIMULATOR
+    caller_id: Annotated[str, Field(pattern=E164)] = "+15550100000"
     simulator_speed: Annotated[float, Field(gt=0, le=1000)] = 1
+    twilio_account_sid: Annotated[str | None, Field(pattern=ACCOUNT_SID)] = None
+    twilio_auth_token: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(default=(), repr=False)
+    twilio_api_key: Annotated[str | None, Field(pattern=API_KEY_SID)] = None
+    twilio_api_secret: str | None = Field(default=None, repr=False)
+    twilio_from: Annotated[str | None, Field(pattern=E164)] = None
+    twilio_api_url: Annotated[str, AfterValidator(_url)] = "https://api.twilio.com"
     silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 15
     give_up_seconds: Annotated[float, Field(gt=0, le=86400)] = 120
+    quiet_seconds: Annotated[float, Field(gt=0, le=3600)] = 60
+    queue_seconds: Annotated[float, Field(gt=0, le=86400)] = 120
+    look_seconds: Annotated[float, Field(gt=0, le=600)] = 5
+    overtime_seconds: Annotated[float, Field(gt=0, le=600)] = 30
     owner_silence_seconds: Annotated[float, Field(ge=2, le=3600)] = 5
 
     # What it says about itself.
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.AUTO
+
+    @model_validator(mode="after")
+    def _twilio_is_whole(self) -> "Settings":
+        if self.carrier is not Carrier.TWILIO:
+            return self
+        needed = ("twilio_account_sid", "twilio_auth_token", "twilio_from")
+        missing = [PREFIX + name.upper() for name in needed if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"CALLMCP_CARRIER: twilio needs {', '.join(missing)} as well")
+        if (self.twilio_api_key is None) is not (self.twilio_api_secret is None):
+            raise ValueError("CALLMCP_TWILIO_API_KEY and CALLMCP_TWILIO_API_SECRET go together; set both or neither")
+        for name in ("public_url", "twilio_api_url"):
+            parts = urlsplit(getattr(self, name))
+            if parts.scheme == "http" and parts.hostname not in {"localhost", "127.0.0.1", "::1"}:
+                raise ValueError(f"{PREFIX}{name.upper()} must be https:// with a real carrier; credentials go there")
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +216,15 @@ _NOT_CALLED = "default_factory_not_called"  # follows from an earlier field's er
 
 
 def _explained(problem: ErrorDetails, given: Mapping[str, Given]) -> str:
+    if not problem["loc"]:  # several settings that do not go together
+        return str(problem["ctx"]["error"])
     name = str(problem["loc"][0])
     where = given[name].where if name in given else f"the default of {name}"
     message = str(problem["ctx"]["error"]) if problem["type"] == "value_error" else _worded(problem["msg"])
     if problem["type"] == "string_pattern_mismatch":
-        message = "must be in E.164 format, such as +15550100000"
-    shown = "" if name == "database_url" or problem["type"] == "extra_forbidden" else f" (it is {problem['input']!r})"
+        message = _PATTERNS[problem["ctx"]["pattern"]]
+    secret = name in Settings.model_fields and not Settings.model_fields[name].repr
+    shown = "" if secret or problem["type"] == "extra_forbidden" else f" (it is {problem['input']!r})"
     if str(problem["input"]).startswith("tcp://"):
         # A Kubernetes Service named callmcp puts CALLMCP_PORT=tcp://ADDRESS:PORT into every pod of its namespace.
         message += "; Kubernetes sets this for a Service named callmcp: set enableServiceLinks: false in the pod"

@@ -159,7 +159,7 @@ def _summary(call: Call) -> dict[str, Any]:
         "ended_at": call.ended_at,
         "duration_seconds": seconds,
         "answered_by": call.answered_by,
-        "end_reason": call.end_reason,
+        "end_reason": call.end_reason if call.status.is_final else None,
         "outcome": call.outcome and OutcomeView(goal_met=call.outcome.goal_met, summary=call.outcome.summary),
         "opt_out": call.opt_out,
         "error": call.error
@@ -202,8 +202,10 @@ _OPTED_OUT = " The callee asked not to be called again: do not call this number 
 
 def next_step(call: Call, turns: Sequence[Turn] = ()) -> str:
     """What the client should do next, in a sentence or two."""
-    by_reason = _NEXT_BY_REASON.get(call.end_reason) if call.end_reason else None
+    by_reason = _NEXT_BY_REASON.get(call.end_reason) if call.end_reason and call.status.is_final else None
     words = (by_reason or _NEXT_BY_STATUS[call.status]).format(id=call.id)
+    if call.end_requested_at is not None and not call.status.is_final:
+        words = f"Its end has been asked for. {_WAIT}".format(id=call.id)
     if turns and turns[-1].index < call.turn_count - 1:
         words = f"More was said: call get_call with call_id {call.id} and transcript_after {turns[-1].index}. {words}"
     return words + (_OPTED_OUT if call.opt_out else "")

@@ -16,10 +16,13 @@ import click
 import httpx
 import pytest
 
+from callmcp.calls.state import LOST, SILENT, UNREPORTED
 from callmcp.cli import main
 from callmcp.cli.welcome import welcome
 from callmcp.settings import PREFIX, Settings
 from callmcp.telephony.simulator.callee import SCENARIOS
+from callmcp.telephony.twilio.errors import MEANINGS, NOT_REACHED
+from callmcp.telephony.twilio.inbox import RELAY_UNREACHABLE, TALK_LOST
 from tests.acceptance.server import Server, running
 from tests.documents import (
     DOCUMENTS,
@@ -35,9 +38,10 @@ from tests.documents import (
 )
 
 README = ROOT / "README.md"
+TWILIO = ROOT / "docs" / "twilio.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SHOWN_BASE = "http://127.0.0.1:8765"
-OTHERS = {"claude", "codex", "gemini", "npx", "pip"}
+OTHERS = {"claude", "cloudflared", "codex", "gemini", "ngrok", "npx", "pip", "python"}
 """Programs of other makers, whose options nothing here can check."""
 
 VARYING = re.compile(r"(?:call_[0-9a-f]{24}|\d{4}-\d\d-\d\dT[\d:.]+Z|(?<=duration_seconds: )\d+)")
@@ -267,6 +271,13 @@ def outcome(record: Mapping[str, Any]) -> Sequence[str]:
         record["end_reason"],
         record["outcome"]["goal_met"],
     ]
+
+
+def test_the_guide_to_twilio_has_every_code_that_its_errors_get() -> None:
+    shown = {row[0].strip("`") for row in table(TWILIO, "Code")}
+
+    assert {meaning.code for meaning in (*MEANINGS.values(), NOT_REACHED)} <= shown
+    assert {RELAY_UNREACHABLE.code, TALK_LOST.code, SILENT.code, UNREPORTED.code, LOST.code} <= shown
 
 
 def test_every_dependency_and_no_other_has_its_reason() -> None:

@@ -73,7 +73,13 @@ def test_the_public_url_has_no_slash_at_the_end(config: Path) -> None:
     ("variable", "value", "allowed"),
     [
         ("CALLMCP_CARRIER", "carrier-pigeon", "'simulator'"),
-        ("CALLMCP_CARRIER", "twilio", "no Twilio adapter yet"),
+        (
+            "CALLMCP_CARRIER",
+            "twilio",
+            "needs CALLMCP_TWILIO_ACCOUNT_SID, CALLMCP_TWILIO_AUTH_TOKEN, CALLMCP_TWILIO_FROM",
+        ),
+        ("CALLMCP_CARRIER", "pigeon", "simulator"),
+        ("CALLMCP_TWILIO_ACCOUNT_SID", "AC1", "AC and 32 hex digits"),
         ("CALLMCP_PORT", "65536", "less than or equal to 65535"),
         ("CALLMCP_PORT", "http", "valid integer"),
         ("CALLMCP_PORT", "tcp://10.0.0.7:8765", "enableServiceLinks"),
@@ -196,7 +202,8 @@ def test_the_shipped_file_lists_every_setting_with_its_default() -> None:
     assert list(shipped) == list(Settings.model_fields), "each setting, once, in the order of the class"
     defaults = Settings().model_dump(mode="json")
     made_of_others = {"database_url": "sqlite:///data/callmcp.db"}
-    assert shipped == {**defaults, **made_of_others}
+    without = {name: shipped[name] for name, default in defaults.items() if default is None}  # shown with an example
+    assert shipped == {**defaults, **made_of_others, **without}
 
 
 def test_the_shipped_file_changes_nothing_as_it_is() -> None:

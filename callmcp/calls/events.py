@@ -59,6 +59,24 @@ class EndRequested(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving(Event):
+    """The talk is over for this reason, and the line is being hung up. The carrier's word that it is down follows."""
+
+    reason: EndReason
+    error: CallError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Event):
+    """The carrier was asked about a call that had gone quiet, and says that it is still under way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreported(Event):
+    """The carrier took the call and does not report on it by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HungUp(Event):
     """An answered call ended. `reason` None: the carrier does not say who hung up. `error` is what on our side made
     the agent hang up, if something did."""
@@ -69,9 +87,9 @@ class HungUp(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canceled(Event):
-    """The call ended before anybody answered, because we wanted it to."""
+    """The call ended before anybody answered, because we wanted it to. `reason` None: as was laid down before."""
 
-    reason: EndReason = EndReason.ENDED_BY_CALLER
+    reason: EndReason | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

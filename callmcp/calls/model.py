@@ -216,7 +216,8 @@ class Call:
 
     `from_number` is the caller id; `owner` names the process that carries the call, when one does; `fingerprint`
     identifies the arguments it was placed with; `heard_from_at` is when the line last gave a sign of life;
-    `end_requested_at` is a request to end it that its owner obeys.
+    `end_requested_at` is a request to end it that its owner obeys; `end_reason` may be known while the line is still
+    being hung up; `token` is unguessable and stands in the addresses at which the carrier reports on this one call.
     """
 
     id: str
@@ -232,6 +233,7 @@ class Call:
     idempotency_key: str | None
     fingerprint: str
     carrier: str
+    token: str
     carrier_id: str | None = None
     owner: str | None = None
     status: CallStatus = CallStatus.QUEUED

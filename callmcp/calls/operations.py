@@ -3,13 +3,24 @@
 import asyncio
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
-from callmcp.calls.events import Accepted, DialFailed, EndRequested, Event, FellSilent
+from callmcp.calls.events import (
+    Accepted,
+    Answered,
+    DialFailed,
+    Dialled,
+    EndRequested,
+    Event,
+    FellSilent,
+    Leaving,
+    Ringing,
+)
 from callmcp.calls.model import (
     Call,
     CallError,
@@ -23,8 +34,10 @@ from callmcp.calls.model import (
 from callmcp.calls.policy import emergency
 from callmcp.calls.ports import CallStore, NumberPlan, Telephony
 from callmcp.clock import Clock
-from callmcp.errors import CarrierRefused, CarrierUncertain, Conflict, NotFound, Unavailable
+from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain, Conflict, NotFound, Unavailable
 from callmcp.identity.model import Principal, Scope
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +81,7 @@ class Calls:
         self._poll = poll
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._waiting = True
+        self._hanging_up: set[asyncio.Task[None]] = set()
 
     async def place(self, principal: Principal, request: CallRequest) -> Placed:
         """Dials at most once. The intent is committed before the carrier hears of it, and an ambiguous answer makes
@@ -116,6 +130,7 @@ class Calls:
             idempotency_key=request.idempotency_key,
             fingerprint=fingerprint(request),
             carrier=self._telephony.name,
+            token=secrets.token_urlsafe(18),
             owner=self._owner if self._telephony.carries else None,
             created_at=now,
             heard_from_at=now,
@@ -148,15 +163,47 @@ class Calls:
             return call
         call = await self.observe(call_id, EndRequested(at=self._clock.now()))
         if call.owner == self._owner or not self._telephony.carries:
-            await self._telephony.end(call)
+            await self._hang_up(call)
         return await self._wait(call_id, seconds=2, until_unknown=False)
 
     async def observe(self, call_id: str, *events: Event) -> Call:
         """Takes in what happened to a call. Raises NotFound."""
         call = await self._store.apply(call_id, *events)
+        if self._is_unwanted(call, events):
+            self._hang_up_soon(call)
         for waiter in self._waiters.get(call_id, ()):
             waiter.set()
         return call
+
+    def _is_unwanted(self, call: Call, events: Sequence[Event]) -> bool:
+        """Whether the carrier still carries a call that nobody wants any more: its talk is over, it was given up before
+        the carrier gave a sign of it, or it was to end before the carrier had named it."""
+        if self._telephony.carries or call.carrier_id is None:
+            return False
+        if any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events):
+            return not call.status.is_final
+        if not any(isinstance(event, _BEGINNINGS) for event in events):
+            return False
+        if call.status.is_final:
+            return call.end_reason is EndReason.CARRIER_SILENT
+        return call.end_requested_at is not None
+
+    def _hang_up_soon(self, call: Call) -> None:
+        """Whoever observed this, a carrier that waits for its answer above all, does not wait for it."""
+        task = asyncio.create_task(self._hang_up(call))
+        self._hanging_up.add(task)
+        task.add_done_callback(self._hanging_up.discard)
+
+    async def _hang_up(self, call: Call) -> None:
+        try:
+            await self._telephony.end(call)
+        except CarrierError as error:
+            # The sweep finds a call that should be over and is not, and ends it.
+            logger.warning("hang_up_failed", extra={"call_id": call.id, "code": error.code})
+
+    async def close(self) -> None:
+        """Lets hang-ups under way end."""
+        await asyncio.gather(*self._hanging_up, return_exceptions=True)
 
     async def get(self, principal: Principal, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]]:
         """The call and its turns with an index above `after`. Raises NotFound."""
@@ -232,6 +279,7 @@ class Calls:
                 del self._waiters[call_id]
 
 
+_BEGINNINGS = (Accepted, Dialled, Ringing, Answered)
 KEY_REUSED = "idempotency_key_reused"
 
 

@@ -23,6 +23,8 @@ class CallStore(Protocol):
 
     async def call_by_key(self, account_id: str, idempotency_key: str) -> Call | None: ...
 
+    async def call_by_carrier_id(self, carrier: str, carrier_id: str) -> Call | None: ...
+
     async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
         """The call and its turns with an index above `after`, both as of one moment."""
 
@@ -86,6 +88,16 @@ class Telephony(Protocol):
 
     async def end(self, call: Call) -> None:
         """Cancels before the answer, hangs up after it. A call that is already over is no error."""
+
+    async def close(self) -> None:
+        """Lets go of the carrier; calls that live in this process end with it."""
+
+    async def look(self, call: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:
+        """What the carrier says of a call now that it is asked, as events; empty when it knows of no such call.
+
+        A call that the carrier has not named yet is searched for. `is_another` tells whether one of the carrier's
+        names belongs to another call of ours. Raises CarrierError when the carrier cannot be asked.
+        """
 
 
 class NumberPlan(Protocol):

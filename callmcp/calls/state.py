@@ -15,6 +15,7 @@ from typing import Any
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Asked,
     Canceled,
     Detected,
     DialFailed,
@@ -26,11 +27,13 @@ from callmcp.calls.events import (
     GivenUp,
     HungUp,
     Judged,
+    Leaving,
     NotAnswered,
     OptedOut,
     OwnerLost,
     Ringing,
     TurnSpoken,
+    Unreported,
 )
 from callmcp.calls.model import FINAL, AnsweredBy, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
 
@@ -82,13 +85,26 @@ TRANSITIONS: Mapping[CallStatus, Mapping[type[Event], CallStatus]] = {
     **{final: {} for final in FINAL},
 }
 
-_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken)
+# What may follow `unknown` when somebody had answered before: it does not ring again, and is not found busy.
+_UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
+    **TRANSITIONS[CallStatus.IN_PROGRESS],
+    Answered: CallStatus.IN_PROGRESS,
+    FellSilent: CallStatus.UNKNOWN,
+    GivenUp: CallStatus.FAILED,
+}
+
+_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
 _NO_PERSON = frozenset({AnsweredBy.MACHINE, AnsweredBy.FAX})
 
 SILENT = CallError(
     code="carrier_silent",
     message="The carrier took the call and never said what became of it. Nobody may have been reached, or somebody "
     "may have: do not assume either.",
+)
+UNREPORTED = CallError(
+    code="carrier_does_not_report",
+    message="The carrier took the call but its reports do not reach this server; what became of it had to be asked "
+    "for, and times are as exact as the asking. Whoever runs the server should check its public URL: callmcp doctor.",
 )
 LOST = CallError(
     code="server_lost",
@@ -100,7 +116,8 @@ def apply(call: Call, event: Event) -> Call:
     """The call after `event`. The very same object when the event has nothing new to say."""
     if _speaks_from_the_grave(call, event):
         return call
-    status = TRANSITIONS[call.status].get(type(event))
+    lost_after_answer = call.status is CallStatus.UNKNOWN and call.answered_at is not None
+    status = (_UNKNOWN_AFTER_ANSWER if lost_after_answer else TRANSITIONS[call.status]).get(type(event))
     facts: dict[str, Any] = dict(_FACTS[type(event)](call, event)) if type(event) in _FACTS else {}
     if status is not None:
         facts["status"] = status
@@ -140,7 +157,7 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in _NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED:
+    if status is CallStatus.COMPLETED and _why_ended(call, event)[0] is not EndReason.SERVER_LOST:
         return None  # there was a talk, and the talk is judged by whoever held it
     if call.answered_at is not None:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
@@ -149,13 +166,19 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
     match event:
+        case HungUp(reason=None, error=error) if call.end_reason is not None:
+            return call.end_reason, error
+        case HungUp(reason=None) if call.end_requested_at is not None:
+            return EndReason.ENDED_BY_CALLER, None
+        case HungUp(reason=None) if call.turn_count > 0:
+            # There was a talk, and whoever held it went without a word.
+            return EndReason.SERVER_LOST, LOST
         case HungUp(reason=None, error=error):
-            by_us = call.end_requested_at is not None
-            return (EndReason.ENDED_BY_CALLER if by_us else EndReason.CALLEE_HUNG_UP), error
+            return EndReason.CALLEE_HUNG_UP, error
         case HungUp(reason=EndReason() as reason, error=error):
             return reason, error
         case Canceled(reason=reason):
-            return reason, None
+            return reason or call.end_reason or EndReason.ENDED_BY_CALLER, None
         case FoundBusy():
             return EndReason.BUSY, None
         case NotAnswered():
@@ -195,6 +218,21 @@ def _end_requested(call: Call, event: EndRequested) -> dict[str, Any]:
     return {} if call.status.is_final else {"end_requested_at": call.end_requested_at or event.at}
 
 
+def _leaving(call: Call, event: Leaving) -> dict[str, Any]:
+    if call.status.is_final or call.end_reason is not None:
+        return {}
+    # A line that closed looks the same from within the talk, whoever closed it.
+    by_us = event.reason is EndReason.CALLEE_HUNG_UP and call.end_requested_at is not None
+    return {
+        "end_reason": EndReason.ENDED_BY_CALLER if by_us else event.reason,
+        "error": event.error or call.error,
+    }
+
+
+def _unreported(call: Call, _: Unreported) -> dict[str, Any]:
+    return {} if call.status.is_final else {"error": call.error or UNREPORTED}
+
+
 def _judged(call: Call, event: Judged) -> dict[str, Any]:
     undecided = call.outcome is None or call.outcome.goal_met is GoalMet.UNKNOWN
     return {"outcome": event.outcome} if undecided else {}
@@ -210,4 +248,6 @@ _FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
     OptedOut: _opted_out,
     EndRequested: _end_requested,
     Judged: _judged,
+    Leaving: _leaving,
+    Unreported: _unreported,
 }

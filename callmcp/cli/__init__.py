@@ -16,6 +16,7 @@ COMMANDS = {
     "agents": "Define, list, change and delete voice agents.",
     "calls": "List, show, end and place calls.",
     "db": "Bring the database up to date, or copy it.",
+    "doctor": "Check settings, database and carrier, and say what to mend.",
 }
 
 

@@ -98,19 +98,25 @@ async def opened(chosen: "Settings | None" = None, *, new: bool = False) -> Asyn
     """Everything a command works with. `new` allows a database that is not there yet; without it a wrong `--data`
     is an error, not an empty database. Raises BadConfiguration and Unavailable.
     """
-    # What these import takes half a second, which `--help` and a mistyped option should not cost.
-    from callmcp import logs  # noqa: PLC0415
+    # What this imports takes half a second, which `--help` and a mistyped option should not cost.
     from callmcp.app import services  # noqa: PLC0415
-    from callmcp.settings import LogLevel  # noqa: PLC0415
 
     if chosen is None:
         chosen = settings()
-        level = max(chosen.log_level, LogLevel.WARNING, key=list(LogLevel).index)
-        logs.configure(chosen.model_copy(update={"log_level": level}))  # a command's own output says the rest
+        log_quietly(chosen)
     if not new:
         must_exist(chosen)
     async with services(chosen) as everything:
         yield everything
+
+
+def log_quietly(chosen: "Settings") -> None:
+    """Warnings and worse; a command's own output says the rest."""
+    from callmcp import logs  # noqa: PLC0415 - see `opened`
+    from callmcp.settings import LogLevel  # noqa: PLC0415
+
+    level = max(chosen.log_level, LogLevel.WARNING, key=list(LogLevel).index)
+    logs.configure(chosen.model_copy(update={"log_level": level}))
 
 
 def must_exist(chosen: "Settings") -> None:

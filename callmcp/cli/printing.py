@@ -29,6 +29,15 @@ def show(record: Record, *, as_json: bool) -> None:
         click.echo(_safe(text_of(words)))
 
 
+def show_json(value: object) -> None:
+    click.echo(_json(value))
+
+
+def show_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        click.echo(_safe(line))
+
+
 def show_all(name: str, records: Sequence[Record], columns: Sequence[str], *, as_json: bool) -> None:
     """A table of some columns, or as JSON `{name: [every field]}`."""
     if as_json:

@@ -192,7 +192,9 @@ class Session:
         leaving = self._leaving
         reason = leaving.reason if leaving is not None and self.phase is Phase.ENDING else event.reason
         error = leaving.error if leaving is not None else None
-        self._finish(facts.HungUp(at=self._now, reason=reason, error=error), heard=event.heard)
+        # A line that closes and not by us was closed from the other side, as far as a talk can know.
+        end = facts.HungUp(at=self._now, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)
+        self._finish(end, heard=event.heard)
 
     def _lost(self, event: LineLost) -> None:
         if self.phase is Phase.ENDING:

@@ -31,6 +31,9 @@ _CALL_TO_CHANGE = _CALL.with_for_update()
 _CALL_BY_KEY = select(CALLS).where(
     CALLS.c.account_id == bindparam("account_id"), CALLS.c.idempotency_key == bindparam("idempotency_key")
 )
+_CALL_BY_CARRIER_ID = select(CALLS).where(
+    CALLS.c.carrier == bindparam("carrier"), CALLS.c.carrier_id == bindparam("carrier_id")
+)
 _ADD_TURN = insert(TURNS)
 _TURNS = (
     select(TURNS)
@@ -73,6 +76,11 @@ def call(connection: Connection, call_id: str) -> Call | None:
 
 def call_by_key(connection: Connection, account_id: str, idempotency_key: str) -> Call | None:
     row = connection.one(_CALL_BY_KEY, {"account_id": account_id, "idempotency_key": idempotency_key})
+    return None if row is None else call_value(row)
+
+
+def call_by_carrier_id(connection: Connection, carrier: str, carrier_id: str) -> Call | None:
+    row = connection.one(_CALL_BY_CARRIER_ID, {"carrier": carrier, "carrier_id": carrier_id})
     return None if row is None else call_value(row)
 
 

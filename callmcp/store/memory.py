@@ -127,6 +127,10 @@ class MemoryStore:
         call_id = self._placed.get((storable(account_id), storable(idempotency_key)))
         return None if call_id is None else self._calls[call_id]
 
+    async def call_by_carrier_id(self, carrier: str, carrier_id: str) -> Call | None:
+        found = (call for call in self._calls.values() if (call.carrier, call.carrier_id) == (carrier, carrier_id))
+        return next(found, None)
+
     async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
         call_id = storable(call_id)
         if call_id not in self._calls:

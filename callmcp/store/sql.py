@@ -118,6 +118,9 @@ class SqlStore:
     async def call_by_key(self, account_id: str, idempotency_key: str) -> Call | None:
         return await self._read(calls.call_by_key, account_id, idempotency_key)
 
+    async def call_by_carrier_id(self, carrier: str, carrier_id: str) -> Call | None:
+        return await self._read(calls.call_by_carrier_id, carrier, carrier_id)
+
     async def record(self, call_id: str, *, after: int = -1) -> tuple[Call, Sequence[Turn]] | None:
         return await self._read(calls.record, call_id, after)
 

@@ -172,6 +172,7 @@ class CallRow(SQLModel, table=True):
         Index("ix_calls_to", "account_id", "to", "created_at", "id"),
         Index("ix_calls_carried", "owner", "end_requested_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_quiet", "status", "heard_from_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
+        Index("ix_calls_carrier_id", "carrier_id"),
         Index(
             "ux_calls_idempotency_key",
             "account_id",
@@ -195,6 +196,7 @@ class CallRow(SQLModel, table=True):
     idempotency_key: str | None
     fingerprint: str
     carrier: str
+    token: str
     carrier_id: str | None
     owner: str | None
     status: str
@@ -238,6 +240,7 @@ def call_value(row: Row) -> Call:
         idempotency_key,
         fingerprint,
         carrier,
+        token,
         carrier_id,
         owner,
         status,
@@ -267,6 +270,7 @@ def call_value(row: Row) -> Call:
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
         carrier=carrier,
+        token=token,
         carrier_id=carrier_id,
         owner=owner,
         status=CallStatus(status),

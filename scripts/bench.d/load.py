@@ -93,13 +93,13 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(load: Load, seconds: float, connections: int, into: Rates) -> None:
+def measure(load: Load, seconds: int, connections: int, into: Rates) -> None:
     """One round of wrk, after one request that shows that the answer is a result."""
     post(load)
     with tempfile.NamedTemporaryFile() as body:
         body.write(json.dumps(load.message).encode())
         body.flush()
-        command = [*ON_LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "20s"]
+        command = [*ON_LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s"]
         command += ["-s", str(Path(__file__).with_name("post.lua")), load.url]
         command += ["--", body.name, "body" if load.checked else "status"]
         command += [f"{name}: {value}" for name, value in load.headers.items()]

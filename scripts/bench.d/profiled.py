@@ -13,7 +13,7 @@ from table import finished_call
 from tests.acceptance.server import running
 
 
-def profile(what: str, seconds: float, connections: int) -> bool:
+def profile(what: str, seconds: int, connections: int) -> bool:
     """Loads tools/list, get_call or make_call and prints the functions that held the GIL most, alone and with callees.
 
     cProfile would see one thread, start-up included, and call time that a function waits for the GIL its own.
@@ -31,7 +31,7 @@ def profile(what: str, seconds: float, connections: int) -> bool:
                 message = tool("make_call", agent_id=AGENT, to=SILENT)
             else:
                 message = request(what)
-            command = [spy, "record", "--gil", "--threads", "--rate", "500", "--duration", f"{seconds:.0f}"]
+            command = [spy, "record", "--gil", "--threads", "--rate", "500", "--duration", f"{seconds}"]
             command += ["--format", "raw", "--output", str(found), "--pid", str(pid)]
             watching = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             measure(Load(server.endpoint, message, pid, key), seconds, connections, Rates())

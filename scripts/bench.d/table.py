@@ -43,7 +43,7 @@ class Aim:
         return f"| {self.name} | {self.value:.2f} | {bound} | {'PASS' if self.reached else 'MISS'} |"
 
 
-def table(rounds: int, seconds: float, connections: int) -> bool:
+def table(rounds: int, seconds: int, connections: int) -> bool:
     """Measures, prints, and says whether every aim is reached. Rounds are interleaved, medians are taken."""
     with ExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -76,7 +76,7 @@ def table(rounds: int, seconds: float, connections: int) -> bool:
         talks = conversations(folder(data, "talks"))
 
     turns = len(record["transcript"])
-    print(f"{machine()} {connections} connections, {rounds} rounds of {seconds:g} s, revision 2026-07-28.")
+    print(f"{machine()} {connections} connections, {rounds} rounds of {seconds} s, revision 2026-07-28.")
     print(f"tools/list answers {len(answer):,} bytes, get_call reads a call of {turns} turns.")
     print(f"Load average when it was done: {os.getloadavg()[0]:.1f}.\n")
     print("| | requests/s, median | each round | p99, ms | server CPU, µs a request |\n|---|---:|---|---:|---:|")
@@ -115,7 +115,7 @@ def second_start(data: Path) -> float:
     return statistics.median(seconds[1:])
 
 
-def dial(data: Path, seconds: float, connections: int, into: Rates) -> None:
+def dial(data: Path, seconds: int, connections: int, into: Rates) -> None:
     """One round of make_call, on a server of its own: no other round is slowed by settling these calls."""
     with running(data, interpreter=PYTHON) as server:
         key = server.key("calls:write", "agents:read")

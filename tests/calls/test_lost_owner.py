@@ -134,14 +134,16 @@ async def test_a_gap_in_which_nobody_could_look_is_nobodys_silence(world: World)
         owner="process-2",
         patience=Patience(owner=0.04),
     )
+    await world.store.beat("process-1")
     await elsewhere.settle()
     await asyncio.sleep(0.05)
     await elsewhere.settle()
     assert not (await world.record(call))[0].status.is_final
 
-    while not (await world.record(call))[0].status.is_final:  # it is no more than a reprieve
-        await asyncio.sleep(0.01)
-        await elsewhere.settle()
+    async with asyncio.timeout(5):
+        while not (await world.record(call))[0].status.is_final:  # it is no more than a reprieve
+            await asyncio.sleep(0.01)
+            await elsewhere.settle()
 
 
 def _answered_call() -> Call:
@@ -160,6 +162,7 @@ def _answered_call() -> Call:
         idempotency_key=None,
         fingerprint="",
         carrier="simulator",
+        token="token",
         created_at=now,
         heard_from_at=now,
     )

@@ -15,6 +15,7 @@ from callmcp.calls import events
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Asked,
     Canceled,
     Detected,
     DialFailed,
@@ -26,11 +27,13 @@ from callmcp.calls.events import (
     GivenUp,
     HungUp,
     Judged,
+    Leaving,
     NotAnswered,
     OptedOut,
     OwnerLost,
     Ringing,
     TurnSpoken,
+    Unreported,
 )
 from callmcp.calls.model import (
     FINAL,
@@ -62,6 +65,7 @@ QUEUED = Call(
     idempotency_key=None,
     fingerprint="",
     carrier="simulator",
+    token="token",
     created_at=START,
     heard_from_at=START,
 )
@@ -94,6 +98,9 @@ def samples(when: datetime) -> Sequence[Event]:
         FellSilent(at=when),
         GivenUp(at=when),
         OwnerLost(at=when),
+        Leaving(at=when, reason=EndReason.AGENT_HUNG_UP),
+        Asked(at=when),
+        Unreported(at=when),
         *(Judged(at=when, outcome=Outcome(goal_met=met, summary="So it is.")) for met in GoalMet),
     )
 
@@ -151,7 +158,8 @@ def test_every_event_in_every_status_moves_the_line_as_laid_down(status: CallSta
     after = apply(before, event)
 
     assert after.status is TO.get(status, {}).get(type(event), status)
-    assert (after.ended_at is not None) is (after.end_reason is not None) is after.status.is_final
+    assert (after.ended_at is not None) is after.status.is_final
+    assert (after.end_reason is not None) is (after.status.is_final or isinstance(event, Leaving))
     assert after.outcome is not None or after.status is S.COMPLETED or not after.status.is_final
     assert apply(after, event) == after or isinstance(event, TurnSpoken | Accepted)
     if status.is_final:
@@ -165,6 +173,39 @@ def test_a_status_is_final_or_live() -> None:
     assert set(CallStatus) == FINAL | LIVE
     assert all(not TRANSITIONS[status] for status in FINAL)
     assert all(status.is_final is (status in FINAL) for status in CallStatus)
+
+
+def test_what_the_talk_ended_for_is_the_reason_once_the_carrier_says_that_the_line_is_down() -> None:
+    call = apply(called(S.IN_PROGRESS), Leaving(at=at(5), reason=EndReason.AGENT_HUNG_UP, error=BROKEN))
+    assert (call.status, call.ended_at) == (S.IN_PROGRESS, None)
+
+    call = apply(apply(call, Leaving(at=at(6), reason=EndReason.MAX_DURATION)), HungUp(at=at(7)))
+    assert (call.status, call.end_reason, call.error, call.ended_at) == (
+        S.COMPLETED,
+        EndReason.AGENT_HUNG_UP,
+        BROKEN,
+        at(7),
+    )
+
+
+@pytest.mark.parametrize("late", [Accepted(at=LATER, carrier_id="CA1"), Dialled(at=LATER), Ringing(at=LATER)])
+def test_a_call_that_was_answered_and_fell_silent_does_not_ring_again(late: Event) -> None:
+    lost = apply(called(S.IN_PROGRESS), FellSilent(at=at(9)))
+    assert apply(lost, late).status is S.UNKNOWN
+    assert apply(lost, FoundBusy(at=LATER)).status is S.UNKNOWN
+    assert apply(lost, Answered(at=LATER)).status is S.IN_PROGRESS
+    assert apply(lost, HungUp(at=LATER)).status is S.COMPLETED
+    assert apply(lost, GivenUp(at=LATER)).outcome == Outcome(
+        goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached."
+    )
+
+
+def test_a_carrier_that_does_not_report_is_noted_and_does_not_hide_what_went_wrong() -> None:
+    noted = apply(QUEUED, Unreported(at=LATER))
+    assert noted.error is not None
+    assert noted.error.code == "carrier_does_not_report"
+    failed = apply(noted, DialFailed(at=LATER, reason=EndReason.CARRIER_FAILED, error=BROKEN))
+    assert failed.error == BROKEN
 
 
 def test_an_event_with_nothing_new_gives_back_the_very_same_call() -> None:
@@ -317,4 +358,4 @@ def test_an_end_without_a_judged_talk_still_says_what_came_of_it(seen: Sequence[
 def test_only_signs_of_life_of_the_line_count_as_such() -> None:
     alive = {type(event) for event in samples(LATER) if apply(called(S.RINGING), event).heard_from_at == LATER}
 
-    assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken}
+    assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked}

@@ -63,6 +63,7 @@ def a_call(**fields: Any) -> Call:
         "idempotency_key": None,
         "fingerprint": "f" * 64,
         "carrier": "simulator",
+        "token": "token",
         "created_at": created_at,
         "heard_from_at": created_at,
     }

@@ -436,7 +436,8 @@ def test_a_line_that_closes_says_why_as_far_as_it_knows(talk: Talk, reason: EndR
 
     end = talk.receive(LineClosed(reason=reason, heard="It"))
 
-    assert end == [spoken(Speaker.AGENT, "It", second=4), Finish(HungUp(at=talk.now, reason=reason))]
+    told = reason or EndReason.CALLEE_HUNG_UP
+    assert end == [spoken(Speaker.AGENT, "It", second=4), Finish(HungUp(at=talk.now, reason=told))]
     assert talk.receive(LineClosed(), TimeUp(), Heard("Hello?")) == []
 
 

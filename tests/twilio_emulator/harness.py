@@ -134,7 +134,7 @@ class Emulator:
     async def reset(self) -> None:
         await self.http.post("/_control/reset")
         settings = {"trial": False, "verified": [], "test_credentials": False, "forbidden_prefixes": [], "routes": {}}
-        await self.settings(**settings, speed=200, cps=1000)
+        await self.settings(**settings, speed=200, cps=1000, interrupt="clause")
 
     async def settings(self, **settings: Any) -> None:
         (await self.http.post("/_control/settings", json=settings)).raise_for_status()

@@ -48,10 +48,10 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What of the clause at hand was heard when it was cut, and how long that took."""
+    """What was heard of the clause at hand and of the whole turn, and how many milliseconds each had lasted."""
 
-    text: str
-    milliseconds: int
+    clause: tuple[str, int]
+    turn: tuple[str, int]
 
 
 class Mouth:
@@ -59,8 +59,8 @@ class Mouth:
         self._line, self._pace, self._info = line, pace, info
         self._queue: deque[Utterance] = deque()
         self._pulse = asyncio.Event()
-        self._clause = ""
-        self._clause_began = 0.0
+        self._clause = self._turn = ""
+        self._clause_began = self._turn_began = 0.0
         self._audible = False
 
     @property
@@ -96,13 +96,15 @@ class Mouth:
 
     def cut(self) -> Cut:
         """Stops at once and forgets all that is queued. `hush` follows."""
-        heard = self._clause.strip()
-        took = round((self._pace.now() - self._clause_began) * 1000) if heard else 0
+        cut = Cut(self._heard(self._clause, self._clause_began), self._heard(self._turn, self._turn_began))
         self._played()
         self._queue.clear()
         self._line.agent_ends(interrupted=True)
         self._wake()
-        return Cut(heard, took)
+        return cut
+
+    def _heard(self, text: str, since: float) -> tuple[str, int]:
+        return text.strip(), round((self._pace.now() - since) * 1000) if text.strip() else 0
 
     def hush(self) -> None:
         """Nothing more is to be heard."""
@@ -148,7 +150,9 @@ class Mouth:
             await self._speak(utterance, began)
 
     async def _speak(self, utterance: Utterance, moment: float) -> None:
-        self._clause, self._clause_began, forced = "", moment, False
+        self._clause = self._turn = ""
+        self._clause_began = self._turn_began = moment
+        forced = False
         while self._playing(utterance):
             word = utterance.next_word(forced=forced)
             if word is None:
@@ -164,6 +168,7 @@ class Mouth:
             if not self._playing(utterance):
                 return
             self._clause += word
+            self._turn += word
             self._line.agent_word(word)
             await asyncio.sleep(0)  # whoever waited for this word acts before the clause is reported
             if CLAUSE_ENDS.search(word) and not utterance.whole and self._playing(utterance):

@@ -262,7 +262,8 @@ class Session:
         if not (current.by_speech if by == "speech" else current.by_dtmf):
             return self._relay.lets("reportInputDuringAgentSpeech", "none", by)
         cut = self._mouth.cut()
-        frame = {"utteranceUntilInterrupt": cut.text, "durationUntilInterruptMs": cut.milliseconds}
+        heard, milliseconds = cut.turn if self._world.settings.interrupt == "turn" else cut.clause
+        frame = {"utteranceUntilInterrupt": heard, "durationUntilInterruptMs": milliseconds}
         self._send({"type": "interrupt"} | frame)
         self._mouth.hush()
         return True

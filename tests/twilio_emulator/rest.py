@@ -3,7 +3,7 @@
 import base64
 import hmac
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import parse_qs
 
 from starlette.requests import Request
@@ -247,17 +247,22 @@ async def fetch_account(world: World, request: Request, form: Form) -> Response:
             "sid": settings.account_sid,
             "owner_account_sid": settings.account_sid,
             "friendly_name": "Emulated account",
-            "status": "active",
+            "status": settings.account_status,
             "type": "Trial" if settings.trial else "Full",
             "uri": request.url.path,
         }
     )
 
 
-def _numbers(key: str, numbers: list[str], request: Request) -> Response:
+def _numbers(key: str, numbers: list[str], request: Request, *, voiceless: Collection[str] = ()) -> Response:
     wanted = request.query_params.get("PhoneNumber", "")
     shown = [
-        {"sid": "PN" + f"{n:032x}", "phone_number": number, "friendly_name": number, "capabilities": {"voice": True}}
+        {
+            "sid": "PN" + f"{n:032x}",
+            "phone_number": number,
+            "friendly_name": number,
+            "capabilities": {"voice": number not in voiceless},
+        }
         for n, number in enumerate(numbers)
         if wanted in ("", number)
     ]
@@ -266,7 +271,8 @@ def _numbers(key: str, numbers: list[str], request: Request) -> Response:
 
 
 async def list_numbers(world: World, request: Request, form: Form) -> Response:  # noqa: ARG001
-    return _numbers("incoming_phone_numbers", world.settings.numbers, request)
+    settings = world.settings
+    return _numbers("incoming_phone_numbers", settings.numbers, request, voiceless=settings.voiceless)
 
 
 async def list_caller_ids(world: World, request: Request, form: Form) -> Response:  # noqa: ARG001

@@ -215,7 +215,7 @@ async def test_the_relay_is_cut_in_mid_sentence_once(emulator: Emulator, program
 
 
 async def test_an_unreachable_action_ends_a_failed_call(emulator: Emulator, program: Program) -> None:
-    await emulator.plan(chaos=["action-unreachable", {"switch": "relay-cut", "words": 2}])
+    await emulator.plan(callee="silent", chaos=["action-unreachable", {"switch": "relay-cut", "words": 2}])
     call = await emulator.call(await emulator.place(TO, program, Twiml=program.connect()))
     assert "/action" not in [told.path for told in program.told]
     assert "application error" in call["transcript"][-1]["text"]

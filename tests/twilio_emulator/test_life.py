@@ -224,14 +224,13 @@ async def test_a_redirected_callback_loses_its_form(emulator: Emulator, program:
 
 
 async def test_calls_leave_the_queue_one_at_a_time(emulator: Emulator) -> None:
-    await emulator.settings(cps=1, speed=10)
-    answers = [(await emulator.post(TO)).json() for _ in range(3)]
-    assert int(answers[2]["queue_time"]) > int(answers[0]["queue_time"])
+    await emulator.settings(cps=1, speed=4)
+    answers = [(await emulator.post(TO)).json() for _ in range(2)]
+    assert int(answers[1]["queue_time"]) > int(answers[0]["queue_time"])
     for answer in answers:
         await emulator.call(answer["sid"])
     dialled = [event["t"] for event in await emulator.events("dialled")]
-    assert dialled[1] - dialled[0] > 0.5
-    assert dialled[2] - dialled[1] > 0.5
+    assert dialled[1] - dialled[0] > 0.3
 
 
 async def test_calls_are_found_by_number_status_and_day(emulator: Emulator) -> None:

@@ -196,6 +196,16 @@ async def test_an_interruption_cuts_what_was_heard_to_the_word(emulator: Emulato
     assert kinds == ["setup", "interrupt", "prompt"]
 
 
+async def test_an_interruption_can_tell_of_the_whole_turn(emulator: Emulator, program: Program) -> None:
+    await emulator.settings(interrupt="turn")
+    program.talk = script(text(LONG))
+    steps: list[dict[str, Any]] = [{"do": "listen", "words": 9}, {"do": "say", "text": "Stop."}, {"do": "hang-up"}]
+    await talked(emulator, program, steps)
+    (interrupt,) = await emulator.frames("interrupt")
+    assert interrupt["utteranceUntilInterrupt"] == "One two three four five six seven. Eight nine"
+    assert interrupt["durationUntilInterruptMs"] >= 45 * 55
+
+
 async def test_what_is_queued_is_purged_by_an_interruption(emulator: Emulator, program: Program) -> None:
     await emulator.settings(speed=20)  # so that all three are there before two words were played
     program.talk = script(text("First of all."), text("Second."), text("Third."))
@@ -242,7 +252,7 @@ async def test_speech_that_may_not_be_interrupted_is_not(emulator: Emulator, pro
     steps: list[dict[str, Any]] = [
         {"do": "listen", "words": 3},
         {"do": "say", "text": "Stop."},
-        {"do": "listen"},
+        {"do": "wait", "seconds": 20},
         {"do": "hang-up"},
     ]
     call = await talked(emulator, program, steps)
@@ -256,7 +266,7 @@ async def test_input_during_such_speech_is_reported_when_asked_for(emulator: Emu
     steps: list[dict[str, Any]] = [
         {"do": "listen", "words": 3},
         {"do": "say", "text": "Stop."},
-        {"do": "listen"},
+        {"do": "wait", "seconds": 20},
         {"do": "hang-up"},
     ]
     await talked(emulator, program, steps, 'interruptible="none" reportInputDuringAgentSpeech="speech"')
@@ -309,6 +319,7 @@ async def test_a_preemptible_line_gives_way_to_the_next(emulator: Emulator, prog
             if json.loads(raw).get("value", "").startswith("One"):
                 await say(relay, "Something else.")
 
+    await emulator.settings(speed=20)  # so that the next is there before the first was played
     program.talk = script(text(LONG, preemptible=True), then=later)
     call = await talked(emulator, program, [{"do": "listen", "for": "else"}, {"do": "hang-up"}], EVENTS)
     (first, second) = spoken(call)

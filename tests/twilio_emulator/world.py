@@ -23,8 +23,11 @@ API_KEY = "SK" + "0" * 31 + "1"
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """`routes` sends what is meant for a public host elsewhere ("phone.example.net": "127.0.0.1:8080"), signed and
-    addressed as if it had gone there. `cps` is calls a second; `speed` how many seconds pass in one.
+    """`cps` is calls a second, `speed` how many seconds pass in one.
+
+    `routes` sends what is meant for a public host elsewhere ("phone.example.net": "127.0.0.1:8080"), signed and
+    addressed as if it had gone there. `interrupt` says what utteranceUntilInterrupt holds: what was heard of the
+    `clause` at hand, as recorded, or of the whole `turn`, as Twilio's documentation may be read.
     """
 
     account_sid: str = ACCOUNT
@@ -35,10 +38,13 @@ class Settings:
     cps: float = 1.0
     numbers: list[str] = field(default_factory=lambda: ["+15005550006"])  # what the account may call from
     verified: list[str] = field(default_factory=list)  # what a trial account may call
+    voiceless: list[str] = field(default_factory=list)  # those of its numbers that cannot make voice calls
+    account_status: str = "active"
     trial: bool = False
     test_credentials: bool = False
     forbidden_prefixes: list[str] = field(default_factory=list)  # no geographic permission
     loopback_ws: bool = False
+    interrupt: str = "clause"
     routes: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,7 +63,9 @@ class World:
         self.settings = settings
         self.pace = Pace(settings.speed)
         self.journal = Journal(self.pace)
-        self.http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
+        # A connection each: a kept one may be dead when the program under test was killed, which would count as sent.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        self.http = httpx.AsyncClient(trust_env=False, follow_redirects=False, limits=limits)
         self.reset()
 
     def reset(self) -> None:

@@ -1,6 +1,7 @@
 """The fake carrier: places calls in this process, with a simulated callee at the other end. No key, no network."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -76,6 +77,10 @@ class Simulator:
         live = self._live.get(call.id)
         if live is not None:
             live.end()
+
+    async def look(self, _: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:  # noqa: ARG002
+        """Nothing: what it knows of a call it has told."""
+        return ()
 
     async def close(self) -> None:
         """Ends every live call as lost with this process. Returns within 2 s."""

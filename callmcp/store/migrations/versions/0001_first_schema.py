@@ -66,6 +66,7 @@ def upgrade() -> None:
         sa.Column("idempotency_key", sa.String(), nullable=True),
         sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("carrier", sa.String(), nullable=False),
+        sa.Column("token", sa.String(), nullable=False),
         sa.Column("carrier_id", sa.String(), nullable=True),
         sa.Column("owner", sa.String(), nullable=True),
         sa.Column("status", sa.String(), nullable=False),
@@ -85,6 +86,7 @@ def upgrade() -> None:
     op.create_index("ix_calls_account", "calls", ["account_id", "created_at", "id"])
     op.create_index("ix_calls_agent", "calls", ["account_id", "agent_id", "created_at", "id"])
     op.create_index("ix_calls_agent_status", "calls", ["account_id", "agent_id", "status", "created_at", "id"])
+    op.create_index("ix_calls_carrier_id", "calls", ["carrier_id"])
     op.create_index(
         "ix_calls_carried",
         "calls",

@@ -1,0 +1,153 @@
+"""callmcp doctor: whether this deployment can do its work, and what to mend."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from callmcp.cli.command import SQLITE, Command, json_option, log_quietly, must_exist, settings
+from callmcp.cli.printing import say, show_json, show_lines
+from callmcp.errors import BadConfiguration, CallMcpError
+from callmcp.telephony.finding import Finding, Verdict, failed, passed, unchecked
+
+if TYPE_CHECKING:
+    from callmcp.settings import Settings
+    from callmcp.store.sql import SqlStore
+
+SETTINGS = "settings"
+DIRECTORY = "data directory"
+DATABASE = "database"
+CARRIER = "carrier"
+SECONDS = 10.0
+MEND_DATABASE = (
+    "See that --data or CALLMCP_DATABASE_URL names the right database, that it runs, has room and lets us write."
+)
+
+
+@click.command(cls=Command)
+@json_option
+async def doctor(*, as_json: bool) -> None:
+    """Check settings, database and carrier, and say what to mend.
+
+    Run it on the machine and with the settings that serve. It rings nobody, and it changes nothing. Exit status 1 when
+    something failed.
+    """
+    findings = await _examined()
+    if as_json:
+        show_json({"checks": [_record(finding) for finding in findings]})
+    else:
+        show_lines(_lines(findings))
+    failures = sum(finding.verdict is Verdict.FAILED for finding in findings)
+    if failures:
+        say(f"{failures} of {len(findings)} checks failed.")
+        sys.exit(1)
+
+
+async def _examined() -> Sequence[Finding]:
+    try:
+        chosen = settings()
+    except BadConfiguration as error:
+        return [
+            failed(SETTINGS, error.message, "Correct that setting; config/callmcp.toml says what each may be."),
+            *(unchecked(check, "the settings cannot be used", "Mend them first.") for check in (DATABASE, CARRIER)),
+        ]
+    log_quietly(chosen)
+    of_database, numbers = await _database(chosen)
+    return [
+        passed(SETTINGS, f"the carrier is {chosen.carrier}"),
+        _directory(chosen),
+        of_database,
+        *await _carrier(chosen, numbers),
+    ]
+
+
+def _directory(chosen: "Settings") -> Finding:
+    """Where SQLite keeps its file and, while it is used, two more beside it."""
+    if not chosen.database_url.startswith(SQLITE):
+        return passed(DIRECTORY, "not needed with PostgreSQL")
+    folder = Path(chosen.database_url.removeprefix(SQLITE).partition("?")[0]).absolute().parent
+    if not folder.is_dir():
+        return failed(DIRECTORY, f"there is no {folder}", "Name the right one with --data, or run: callmcp init")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return failed(DIRECTORY, f"{folder} is not writable", "Let the user that runs callmcp write there.")
+    return passed(DIRECTORY, f"{folder} is writable")
+
+
+async def _database(chosen: "Settings") -> tuple[Finding, Sequence[str]]:
+    """Whether it can be reached, is up to date and takes writes; and the numbers that voice agents call from."""
+    from callmcp.store.sql import SqlStore  # noqa: PLC0415 - see command.opened
+
+    try:
+        must_exist(chosen)
+        async with asyncio.timeout(SECONDS), contextlib.AsyncExitStack() as stack:
+            store = SqlStore(chosen.database_url)
+            await store.open()
+            stack.push_async_callback(store.close)
+            await store.ready()
+            await _write(store)
+            return passed(DATABASE, "up to date, and takes writes"), await _numbers(store)
+    except TimeoutError:
+        seen = f"it does not answer within {SECONDS:g} seconds"
+    except BadConfiguration as error:
+        seen, _, remedy = error.message.partition(". ")
+        return failed(DATABASE, seen, remedy or MEND_DATABASE), ()
+    except CallMcpError as error:
+        seen = error.message.rstrip(".")
+    return failed(DATABASE, seen, MEND_DATABASE), ()
+
+
+async def _write(store: "SqlStore") -> None:
+    """A row that says that this process lives, and is gone again."""
+    owner = f"doctor_{secrets.token_hex(8)}"
+    await store.beat(owner)
+    await store.forget_owner(owner)
+
+
+async def _numbers(store: "SqlStore") -> Sequence[str]:
+    accounts = await store.accounts()
+    agents = [agent for account in accounts for agent in await store.agents(account.id)]
+    return [agent.from_number for agent in agents if agent.from_number is not None]
+
+
+async def _carrier(chosen: "Settings", numbers: Sequence[str]) -> Sequence[Finding]:
+    # The library takes a moment to load, and what is checked of the carrier is said also where it is simulated.
+    from callmcp.clock import SystemClock  # noqa: PLC0415
+    from callmcp.settings import Carrier  # noqa: PLC0415
+    from callmcp.telephony.twilio import doctor as twilio  # noqa: PLC0415
+
+    if chosen.carrier is not Carrier.TWILIO:
+        remedy = "Set CALLMCP_CARRIER=twilio to call real phones; docs/twilio.md says how."
+        return [unchecked(check, "calls are simulated", remedy) for check in twilio.CHECKS]
+    key, secret = chosen.twilio_api_key, chosen.twilio_api_secret
+    deployment = twilio.Deployment(
+        account_sid=chosen.twilio_account_sid or "",
+        tokens=chosen.twilio_auth_token,
+        api_key=(key, secret) if key and secret else None,
+        numbers=tuple(dict.fromkeys([chosen.twilio_from or "", *numbers])),
+        public_url=chosen.public_url,
+        api_url=chosen.twilio_api_url,
+    )
+    return await twilio.examine(deployment, clock=SystemClock())
+
+
+def _record(finding: Finding) -> dict[str, str]:
+    remedy = {"remedy": finding.remedy} if finding.remedy else {}
+    return {"check": finding.check, "verdict": finding.verdict.value, "seen": finding.seen, **remedy}
+
+
+def _lines(findings: Sequence[Finding]) -> Sequence[str]:
+    """A line a check, and its remedy on the next; one remedy of several checks in a row below the last of them."""
+    wide = max(len(verdict) for verdict in Verdict) + 2
+    lines = []
+    for finding, following in zip_longest(findings, findings[1:]):
+        lines.append(f"{finding.verdict.value:<{wide}}{finding.check}: {finding.seen}")
+        if finding.remedy is not None and (following is None or following.remedy != finding.remedy):
+            lines.append(f"{'':<{wide}}{finding.remedy}")
+    return lines

@@ -1,0 +1,200 @@
+"""The routes that Twilio uses, each kind of report its own: a status callback that lands on the address of `action`
+would be answered with TwiML and end the talk (TWILIO.md section 13.5).
+
+The Origin and Host rules of the MCP endpoint do not hold here; the signature does.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from callmcp.agents.model import Agent
+from callmcp.calls.events import Accepted, Answered, DialFailed, Event, HungUp, Leaving
+from callmcp.calls.model import Call, EndReason
+from callmcp.calls.operations import Calls
+from callmcp.clock import Clock
+from callmcp.conversation.ports import LanguageModel
+from callmcp.conversation.run import talk
+from callmcp.errors import Unavailable
+from callmcp.telephony.twilio import relay
+from callmcp.telephony.twilio.addresses import PREFIX, Report
+from callmcp.telephony.twilio.inbox import Envelope, Inbox, Refusal, Refused
+from callmcp.telephony.twilio.line import RelayLine
+from callmcp.telephony.twilio.twiml import hang_up
+
+log = structlog.get_logger()
+
+FORM_LIMIT = 64 * 1024  # bytes; a callback has about 1,500
+MAX_FIELDS = 200
+SETUP_SECONDS = 10
+STATUSES = {
+    Refusal.FORGED: 403,
+    Refusal.TRUNCATED: 400,
+    Refusal.OVERSIZED: 413,
+    Refusal.WRONG_CALL: 404,
+}
+_NORMAL = 1000
+_POLICY_VIOLATION = 1008
+
+
+class TwilioRoutes:
+    """`agent_of` finds the voice agent of a call, also one that was deleted since."""
+
+    def __init__(
+        self,
+        *,
+        inbox: Inbox,
+        calls: Calls,
+        agent_of: Callable[[str], Awaitable[Agent | None]],
+        model: LanguageModel,
+        clock: Clock,
+    ) -> None:
+        self._inbox = inbox
+        self._calls = calls
+        self._agent_of = agent_of
+        self._model = model
+        self._clock = clock
+        self._talking: set[str] = set()
+
+    def routes(self) -> list[BaseRoute]:
+        path = "{call_id}/{token}"
+        return [
+            *(
+                Route(f"{PREFIX}/{report.value}/{path}", self._answering(report), methods=["POST"])
+                for report in (Report.STATUS, Report.AMD, Report.RECORDING, Report.ACTION)
+            ),
+            WebSocketRoute(f"{PREFIX}/{Report.RELAY.value}/{path}", self._relay),
+        ]
+
+    def _answering(self, report: Report) -> Callable[[Request], Awaitable[Response]]:
+        async def take(request: Request) -> Response:
+            try:
+                await self._inbox.take(await self._envelope(report, request))
+            except Refused as refused:
+                return Response(status_code=STATUSES[refused.why])
+            except Unavailable as error:
+                log.warning("report_not_stored", report=report.value, error=error.code)
+                return Response(status_code=503)
+            if report is Report.ACTION:
+                return Response(hang_up(), media_type="text/xml")
+            return Response(status_code=204)
+
+        return take
+
+    async def _envelope(self, report: Report, request: Request) -> Envelope:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > FORM_LIMIT:
+                raise self._inbox.refusal(Refusal.OVERSIZED)
+        try:
+            fields = parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        except ValueError:
+            raise self._inbox.refusal(Refusal.TRUNCATED) from None
+        return Envelope(
+            report=report,
+            call_id=request.path_params["call_id"],
+            token=request.path_params["token"],
+            signature=request.headers.get("x-twilio-signature"),
+            parameters=fields,
+        )
+
+    async def _relay(self, websocket: WebSocket) -> None:
+        envelope = Envelope(
+            report=Report.RELAY,
+            call_id=websocket.path_params["call_id"],
+            token=websocket.path_params["token"],
+            signature=websocket.headers.get("x-twilio-signature"),
+        )
+        try:
+            call = await self._inbox.call_of(envelope)
+            agent = await self._agent_of(call.agent_id)
+            if call.status.is_final or agent is None or call.id in self._talking:
+                raise self._inbox.refusal(Refusal.WRONG_CALL)
+        except (Refused, Unavailable):
+            await websocket.close()  # before it was accepted: HTTP 403
+            return
+        self._talking.add(call.id)
+        try:
+            with structlog.contextvars.bound_contextvars(call_id=call.id):
+                await self._talk(websocket, call, agent)
+        finally:
+            self._talking.discard(call.id)
+
+    async def _talk(self, websocket: WebSocket, call: Call, agent: Agent) -> None:
+        await websocket.accept()
+        socket = Socket(websocket)
+        setup = await self._setup(socket)
+        if setup is None or (call.carrier_id is not None and setup.call_sid != call.carrier_id):
+            self._inbox.refusal(Refusal.WRONG_CALL)
+            await websocket.close(_POLICY_VIOLATION)
+            return
+        now = self._clock.now()
+        call = await self._calls.observe(call.id, Accepted(at=now, carrier_id=setup.call_sid), Answered(at=now))
+        if call.status.is_final:
+            await websocket.close()
+            return
+        await talk(
+            call,
+            agent,
+            line=RelayLine(socket, clock=self._clock),
+            model=self._model,
+            observe=self._observe_talk,
+            clock=self._clock,
+        )
+        await socket.close()
+
+    async def _setup(self, socket: "Socket") -> relay.Setup | None:
+        try:
+            async with asyncio.timeout(SETUP_SECONDS):
+                frame = await socket.receive_text()
+        except (TimeoutError, ConnectionError):
+            return None
+        received = None if frame is None else relay.parse(frame)
+        return received if isinstance(received, relay.Setup) else None
+
+    async def _observe_talk(self, call_id: str, *events: Event) -> Call:
+        """The end of the talk is why the line is being hung up; that it is down is Twilio's to say."""
+        return await self._calls.observe(call_id, *map(_of_talk, events))
+
+
+def _of_talk(event: Event) -> Event:
+    match event:
+        case HungUp(at=at, reason=reason, error=error) | DialFailed(at=at, reason=reason, error=error):
+            return Leaving(at=at, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)
+        case _:
+            return event
+
+
+class Socket:
+    """A Starlette WebSocket as the line knows sockets."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+
+    async def receive_text(self) -> str | None:
+        try:
+            return await self._websocket.receive_text()
+        except WebSocketDisconnect as closed:
+            if closed.code == _NORMAL:
+                return None
+            raise ConnectionError(f"closed with {closed.code}") from closed
+        except KeyError:  # a binary frame, which Twilio never sends
+            raise ConnectionError("a binary frame") from None
+
+    async def send_text(self, text: str) -> None:
+        try:
+            await self._websocket.send_text(text)
+        except (WebSocketDisconnect, RuntimeError) as error:
+            raise ConnectionError("closed") from error
+
+    async def close(self) -> None:
+        with contextlib.suppress(RuntimeError):  # closed already
+            await self._websocket.close()

@@ -1,0 +1,34 @@
+"""What Twilio is told to do with an answered call: TwiML, through the library's own builder, which escapes everything.
+
+The talk goes over ConversationRelay (twilio.com/docs/voice/conversationrelay): Twilio does the speech, we do the words.
+"""
+
+from callmcp.calls.model import Call
+from callmcp.telephony.twilio.addresses import Addresses, Report
+
+MAX_INLINE = 4000  # characters; Twilio refuses more with 32018
+
+
+def converse(call: Call, addresses: Addresses) -> str:
+    """Connects the call to our relay. The greeting is ours to say, as the first text: so it is in the transcript."""
+    from twilio.twiml.voice_response import Connect, VoiceResponse  # noqa: PLC0415 - 0.2 s that a start need not wait
+
+    response = VoiceResponse()
+    connect = Connect(action=addresses.of(call, Report.ACTION), method="POST")
+    connect.conversation_relay(
+        url=addresses.of(call, Report.RELAY),
+        dtmf_detection=True,
+        interruptible="any",
+        report_input_during_agent_speech="none",
+        events="speaker-events tokens-played",
+    )
+    response.append(connect)
+    return str(response)
+
+
+def hang_up() -> str:
+    from twilio.twiml.voice_response import VoiceResponse  # noqa: PLC0415
+
+    response = VoiceResponse()
+    response.hangup()
+    return str(response)
