@@ -46,13 +46,13 @@ class Origins:
 
 
 class Hosts:
-    """Names that a request's Host may have. Only a server bound to loopback checks: elsewhere a proxy stands before it,
-    and names it as it likes."""
+    """Names that a request's Host may have. A server that is bound elsewhere than to loopback checks only when names
+    were listed: a proxy stands before it, and names it as it likes."""
 
     def __init__(self, bound_to: str, public_url: str, allowed: Collection[str]) -> None:
-        self._checked = bound_to in LOOPBACK or bound_to.startswith("127.")
-        public = urlsplit(public_url).hostname
-        self._allowed = LOOPBACK | {name.lower() for name in (*allowed, public or "")}
+        self._checked = bool(allowed) or bound_to in LOOPBACK or bound_to.startswith("127.")
+        named = {_hostname(name) for name in allowed} | {urlsplit(public_url).hostname}
+        self._allowed = LOOPBACK | (named - {None})
 
     def allows(self, host: str) -> bool:
         return not self._checked or _hostname(host) in self._allowed

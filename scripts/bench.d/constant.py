@@ -18,4 +18,4 @@ async def answer(request: Request) -> Response:
 
 
 app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
-uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", loop="uvloop", http="httptools")
+uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False, loop="uvloop", http="httptools")

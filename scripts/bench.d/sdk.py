@@ -25,4 +25,4 @@ async def call_tool(_context: object, _params: types.CallToolRequestParams) -> t
 
 server = Server("peer", on_list_tools=list_tools, on_call_tool=call_tool)
 app = server.streamable_http_app(json_response=True, stateless_http=True)
-uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", loop="uvloop", http="httptools")
+uvicorn.run(app, port=int(sys.argv[1]), log_level="warning", access_log=False, loop="uvloop", http="httptools")

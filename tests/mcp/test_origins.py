@@ -63,8 +63,15 @@ def test_no_text_makes_the_check_fail(text: str) -> None:
     ],
 )
 def test_a_server_bound_to_loopback_answers_only_to_its_own_names(host: str, *, allowed: bool) -> None:
-    assert Hosts("127.0.0.1", "https://calls.example.org", ["inside.example"]).allows(host) is allowed
+    assert Hosts("127.0.0.1", "https://calls.example.org", ["Inside.example:9000"]).allows(host) is allowed
 
 
 def test_a_server_bound_elsewhere_leaves_names_to_the_proxy_before_it() -> None:
     assert Hosts("0.0.0.0", "https://calls.example.org", ()).allows("anything.internal")  # noqa: S104
+
+
+def test_names_that_are_listed_are_checked_wherever_the_server_is_bound() -> None:
+    hosts = Hosts("0.0.0.0", "https://calls.example.org", ["inside.example"])  # noqa: S104
+    assert hosts.allows("inside.example:8765")
+    assert hosts.allows("calls.example.org")
+    assert not hosts.allows("anything.internal")
