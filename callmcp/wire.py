@@ -22,7 +22,8 @@ SHORT_CONTEXT = 200
 
 def rfc3339(at: datetime) -> str:
     """RFC 3339 in UTC with milliseconds: 2026-12-01T09:30:00.000Z."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = at.isoformat(timespec="milliseconds")
+    return text[:-6] + "Z" if text.endswith("+00:00") else rfc3339(at.astimezone(UTC))
 
 
 Time = Annotated[datetime, PlainSerializer(rfc3339, return_type=str), Field(json_schema_extra={"format": "date-time"})]

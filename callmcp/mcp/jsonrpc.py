@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from callmcp.mcp.revisions import Code
 
 Id = str | int
@@ -110,7 +112,10 @@ def batch(responses: Sequence[bytes]) -> bytes:
 
 
 def encode(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        return to_json(value)  # a third of the time of json.dumps
+    except PydanticSerializationError:  # half a surrogate pair
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _encoded_id(id_: Id) -> bytes:

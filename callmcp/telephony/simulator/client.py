@@ -65,7 +65,7 @@ class Simulator:
         then = scenario.then
         if isinstance(then, Refusal):
             raise CarrierRefused(then.message, code=then.code, carrier_code=then.carrier_code)
-        log.info("simulated_call_placed", call_id=call.id)
+        log.debug("simulated_call_placed", call_id=call.id)
         live = _SimulatedCall(
             call, agent, scenario.ringing, then, observe=observe, model=self._model, clock=self._clock
         )
