@@ -7,6 +7,7 @@ said are dropped, and a value of a type that is not plainly harmless is named by
 Who handles a request or a call binds `request_id` or `call_id` once with `structlog.contextvars`; each event has it.
 """
 
+import functools
 import logging
 import re
 import sys
@@ -35,6 +36,10 @@ _URL_PASSWORD = re.compile(r"(?P<user>://[^\s:/@]*):[^\s@]*@")
 _SUSPECT = re.compile(r"[+%@\x00-\x1f\x7f-\x9f\u2028\u2029]|cmcp_|bearer|basic", re.IGNORECASE)
 """In everything that one of the others finds. Almost no text has it, and one search costs less than five."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+# Text that none of these can match, as most is; it is not worth looking through five times.
+_HARMLESS = re.compile(r"[A-Za-z0-9_ .,/\-]*")
+_MARKS = re.compile(r"cmcp_|bearer|basic", re.IGNORECASE)
 
 EventDict = MutableMapping[str, Any]
 
@@ -94,10 +99,16 @@ def _clean(value: object, depth: int) -> object:
 def _clean_mapping(mapping: Mapping[Any, object], depth: int) -> dict[str, object]:
     cleaned: dict[str, object] = {}
     for key, value in mapping.items():
-        name = _name(key)
-        if name not in SPEECH:
-            cleaned[_clean_text(str(key))] = MASK if name in SECRET else _clean(value, depth + 1)
+        shown, is_speech, is_secret = _field(key if isinstance(key, str | bytes) else str(key))
+        if not is_speech:
+            cleaned[shown] = MASK if is_secret else _clean(value, depth + 1)
     return cleaned
+
+
+@functools.lru_cache(maxsize=512)
+def _field(key: str | bytes) -> tuple[str, bool, bool]:
+    """A field's name as it may be shown, and whether what it holds is speech or a secret. There are few names."""
+    return _clean_text(str(key)), _name(key) in SPEECH, _name(key) in SECRET
 
 
 def _name(key: object) -> str:
@@ -107,7 +118,7 @@ def _name(key: object) -> str:
 
 
 def _clean_text(text: str) -> str:
-    if not _SUSPECT.search(text):
+    if _HARMLESS.fullmatch(text) and not _MARKS.search(text):
         return text
     text = _KEY.sub(f"cmcp_{MASK}", text)
     text = _CREDENTIAL.sub(rf"\g<scheme>\g<space>{MASK}", text)

@@ -101,16 +101,24 @@ def told_as_ours(dialect: Dialect) -> Iterator[None]:
 
 
 class Connection:
-    """One driver connection outside any transaction until `begin`. For the thread that made it."""
+    """One driver connection outside any transaction until `begin`. For the thread that made it.
 
-    def __init__(self, engine: Engine) -> None:
+    Without `waits`, what another connection to the same SQLite file stands in the way of fails at once.
+    """
+
+    def __init__(self, engine: Engine, *, waits: bool = True) -> None:
         self._dialect = engine.dialect
         self._texts: dict[Executable, tuple[str, Mapping[str, Any]]] = {}
         self._pooled = engine.raw_connection()
         self._driver = cast("Any", self._pooled.driver_connection)
         if self.is_sqlite:
             # FULL: a commit that was told is on the disk, also after a power failure; WAL alone does not promise it.
-            for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY"):
+            for pragma in (
+                "synchronous=FULL",
+                "foreign_keys=ON",
+                "temp_store=MEMORY",
+                *(() if waits else ("busy_timeout=0",)),
+            ):
                 self._driver.execute(f"PRAGMA {pragma}")
             self._begin = "BEGIN IMMEDIATE"
         else:
