@@ -158,18 +158,12 @@ def _outcome_without_talk(call: Call, event: Event, status: CallStatus) -> Outco
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in _NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED and _is_judged_by_its_talk(call, event):
-        return None
+    if status is CallStatus.COMPLETED and _why_ended(call, event)[0] not in _TALK_LOST:
+        # Whoever held the talk says more when it has been judged, unless it is killed before.
+        return Outcome(goal_met=GoalMet.UNKNOWN, summary="What came of the call has not been judged.")
     if call.answered_at is not None or status is CallStatus.COMPLETED:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
     return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
-
-
-def _is_judged_by_its_talk(call: Call, event: Event) -> bool:
-    """Whether there was a talk that somebody held to its end: it has said why it ended, or will say what came of it."""
-    reason, _ = _why_ended(call, event)
-    witnessed = call.turn_count > 0 or call.end_reason is not None or getattr(event, "reason", None) is not None
-    return witnessed and reason not in _TALK_LOST
 
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
