@@ -146,28 +146,23 @@ def _truthful(call: Call) -> Call:
 
 def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
     reason, error = _why_ended(call, event)
-    outcome = call.outcome or _outcome_without_talk(call, event, status, reason)
+    outcome = call.outcome or _outcome_without_talk(call, status, reason)
     # Other clocks than the one that dated the beginning may be behind it, and carriers round to whole seconds.
     ended_at = max(event.at, call.answered_at or call.created_at)
     return {"ended_at": ended_at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
 
 
-def _outcome_without_talk(call: Call, event: Event, status: CallStatus, reason: EndReason) -> Outcome | None:
+def _outcome_without_talk(call: Call, status: CallStatus, reason: EndReason) -> Outcome | None:
     if reason is EndReason.CARRIER_SILENT:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in NO_PERSON:
         return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
-    if status is CallStatus.COMPLETED and _is_judged_by_its_talk(call, event, reason):
-        return None
+    if status is CallStatus.COMPLETED and reason not in _TALK_LOST:
+        # Whoever held the talk says more when it has been judged, unless it is killed before.
+        return Outcome(goal_met=GoalMet.UNKNOWN, summary="What came of the call has not been judged.")
     if call.answered_at is not None or status is CallStatus.COMPLETED:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
     return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
-
-
-def _is_judged_by_its_talk(call: Call, event: Event, reason: EndReason) -> bool:
-    """Whether there was a talk that somebody held to its end: it has said why it ended, or will say what came of it."""
-    witnessed = call.turn_count > 0 or call.end_reason is not None or getattr(event, "reason", None) is not None
-    return witnessed and reason not in _TALK_LOST
 
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:

@@ -126,7 +126,7 @@ class Sweep:
 
         async def is_another(carrier_id: str) -> bool:
             found = await self._store.call_by_carrier_id(self._telephony.name, carrier_id)
-            return found is not None and found.id != call.id
+            return found.id != call.id if found is not None else await self._may_be_of_another(call)
 
         try:
             told = await self._telephony.look(call, is_another=is_another)
@@ -134,6 +134,18 @@ class Sweep:
             return [] if call.status is CallStatus.UNKNOWN else None
         first_silence = call.status is CallStatus.QUEUED and bool(told)
         return [Unreported(at=self._clock.now()), *told] if first_silence else told
+
+    async def _may_be_of_another(self, call: Call) -> bool:
+        """Whether a second call to the same number waits for its name too: a client that heard nothing of the first
+        has placed another, and what the carrier has may be either."""
+        now = self._clock.now()
+        unnamed = [
+            other
+            for status in (CallStatus.QUEUED, CallStatus.UNKNOWN)
+            for other in await self._store.quiet(status, since=now)
+            if other.carrier_id is None and other.id != call.id
+        ]
+        return any((other.to, other.from_number) == (call.to, call.from_number) for other in unnamed)
 
     def _too_long(self, call: Call, now: datetime) -> EndReason | None:
         """Why a call that the carrier says is under way must end."""

@@ -61,5 +61,5 @@ async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     routes = TwilioRoutes(inbox=inbox, calls=calls, agent_of=store.agent, model=ScriptedModel(), clock=clock)
     app = Starlette(routes=routes.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://inside", trust_env=False) as http:
-        yield Desk(clock, store, carrier.api, calls, inbox, agent, app, http)
+        yield Desk(clock, store, carrier.api, carrier.telephony, calls, inbox, agent, app, http)
     await calls.close()

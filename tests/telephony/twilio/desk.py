@@ -51,6 +51,7 @@ class Desk:
     clock: TestClock
     store: Shelf
     api: Api
+    telephony: TwilioTelephony
     calls: Calls
     inbox: Inbox
     agent: Agent
