@@ -177,7 +177,8 @@ _NEXT_BY_STATUS: Mapping[CallStatus, str] = {
     CallStatus.IN_PROGRESS: f"They are talking. {_WAIT}",
     CallStatus.UNKNOWN: "The carrier may have dialled and has not said. Do not place this call again: wait, and call "
     "get_call with call_id {id} and wait_seconds 50 until the status is final.",
-    CallStatus.COMPLETED: "The call is over. Report what was said and the outcome; nothing more is to be done for it.",
+    CallStatus.COMPLETED: "The call is over. Report what was said and the outcome. If the goal was not met and still "
+    "matters, you may call again with make_call and a new idempotency key.",
     CallStatus.BUSY: "The line was busy and nobody was reached. If it still matters, call again later with make_call "
     "and a new idempotency key.",
     CallStatus.NO_ANSWER: "Nobody answered. If it still matters, call again later with make_call and a new "
@@ -189,8 +190,8 @@ _NEXT_BY_STATUS: Mapping[CallStatus, str] = {
 _NEXT_BY_REASON: Mapping[EndReason, str] = {
     EndReason.MACHINE: "A machine answered and nobody was spoken to. If it still matters, call again later with "
     "make_call and a new idempotency key.",
-    EndReason.CARRIER_REFUSED: "The carrier refused the call and nobody was rung. Check the number with the person "
-    "you work for before placing another call.",
+    EndReason.CARRIER_REFUSED: "The carrier refused the call and nobody was rung. The message of error says what can "
+    "be done; do not repeat the call before it is.",
     EndReason.CARRIER_FAILED: "The carrier could not complete the call. If it still matters, try once more later with "
     "make_call and a new idempotency key.",
     EndReason.CARRIER_SILENT: "The carrier never said what became of the call, so somebody may have been reached. "

@@ -11,7 +11,7 @@ MAX_DURATION_SECONDS = 4 * 60 * 60  # what carriers allow by default (Twilio: Ti
 MIN_DURATION_SECONDS = 5
 DEFAULT_DURATION_SECONDS = 600
 LIMITS = {"name": (1, 100), "description": (0, 1000), "instructions": (0, 20000), "greeting": (1, 1000)}
-MODEL = re.compile(r"\S{1,200}")
+MODELS = frozenset({"scripted"})
 E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 """A telephone number (ITU-T E.164 section 6): +, a country code that does not begin with 0, 7 to 15 digits in all."""
 
@@ -49,8 +49,8 @@ def validated(agent: Agent) -> Agent:
     ]
     if not AGENT_ID.fullmatch(agent.id):
         problems.append(Problem(field="id", message="agt_ and six or more lowercase hex digits"))
-    if not MODEL.fullmatch(agent.model):
-        problems.append(Problem(field="model", message="1 to 200 characters without spaces, such as scripted"))
+    if agent.model not in MODELS:
+        problems.append(Problem(field="model", message=f"it must be one of: {', '.join(sorted(MODELS))}"))
     if agent.from_number is not None and not E164.fullmatch(agent.from_number):
         problems.append(Problem(field="from_number", message="an E.164 number such as +15550100000"))
     if not MIN_DURATION_SECONDS <= agent.max_duration_seconds <= MAX_DURATION_SECONDS:

@@ -96,6 +96,7 @@ _UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
 _SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
 _TALK_LOST = frozenset({EndReason.SERVER_LOST, EndReason.CARRIER_FAILED})
 
+TO_A_MACHINE = Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
 SILENT = CallError(
     code="carrier_silent",
     message="The carrier took the call and never said what became of it. Nobody may have been reached, or somebody "
@@ -138,9 +139,10 @@ def _speaks_from_the_grave(call: Call, event: Event) -> bool:
 
 
 def _truthful(call: Call) -> Call:
-    """A machine never met a goal, whatever the talk thought (FIELD.md section 3.7: voicemail reported as done)."""
-    if call.answered_by in NO_PERSON and call.outcome is not None and call.outcome.goal_met is GoalMet.YES:
-        return replace(call, outcome=replace(call.outcome, goal_met=GoalMet.NO))
+    """What a talk with a machine came to is what machines come to, whatever the talk thought of it: voicemail that is
+    reported as a success, or as somebody who said nothing, is the record that lies most."""
+    if call.answered_by in NO_PERSON and call.outcome not in {None, TO_A_MACHINE}:
+        return replace(call, outcome=TO_A_MACHINE)
     return call
 
 
@@ -156,7 +158,7 @@ def _outcome_without_talk(call: Call, status: CallStatus, reason: EndReason) -> 
     if reason is EndReason.CARRIER_SILENT:
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
     if call.answered_by in NO_PERSON:
-        return Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
+        return TO_A_MACHINE
     if status is CallStatus.COMPLETED and reason not in _TALK_LOST:
         # Whoever held the talk says more when it has been judged, unless it is killed before.
         return Outcome(goal_met=GoalMet.UNKNOWN, summary="What came of the call has not been judged.")

@@ -164,7 +164,9 @@ async def _outcome(
     if end.reason is EndReason.MACHINE:
         return None
     if not any(turn.speaker is Speaker.CALLEE for turn in turns):
-        return Outcome(goal_met=GoalMet.NO, summary="The call was answered, but nobody said a word.")
+        by_us = end.reason is EndReason.ENDED_BY_CALLER
+        summary = "The call was ended before anybody said a word." if by_us else "Whoever answered did not say a word."
+        return Outcome(goal_met=GoalMet.NO, summary=summary)
     try:
         return await within(JUDGING_SECONDS, model.judge(brief, turns, end.reason), clock=clock)
     except Exception:  # the end of the call is recorded whatever the model dies of, a TimeoutError included

@@ -98,7 +98,8 @@ class McpServer:
         dumped = result.view.dumped()
         answer: dict[str, Any] = {"content": [{"type": "text", "text": text_of(dumped)}], "structuredContent": dumped}
         if result.error_code is not None:
-            answer["content"][0]["text"] = f"Error {result.error_code}: {answer['content'][0]['text']}"
+            words = dumped["error"]["message"]
+            answer["content"][0]["text"] = f"Error {result.error_code}: {words}\n\n{answer['content'][0]['text']}"
             answer |= {"isError": True, "_meta": {META_KEY: {"code": result.error_code}}}
         return jsonrpc.encode(about.stamped(answer, revision)), result.error_code or "ok"
 

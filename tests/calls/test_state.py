@@ -47,7 +47,7 @@ from callmcp.calls.model import (
     Outcome,
     Speaker,
 )
-from callmcp.calls.state import LOST, SILENT, TRANSITIONS, apply
+from callmcp.calls.state import LOST, SILENT, TO_A_MACHINE, TRANSITIONS, apply
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = START + timedelta(seconds=30)
@@ -279,7 +279,7 @@ def test_a_call_that_nobody_answered_gets_no_answer_later(status: CallStatus) ->
 def test_a_machine_that_is_found_out_late_takes_the_success_back(who: AnsweredBy) -> None:
     call = reduce(apply, (Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED)
 
-    assert call.outcome == replace(MET, goal_met=GoalMet.NO)
+    assert call.outcome == TO_A_MACHINE
 
 
 @pytest.mark.parametrize("who", [AnsweredBy.HUMAN, AnsweredBy.UNKNOWN, AnsweredBy.IVR])
