@@ -82,9 +82,12 @@ class McpServer:
                 outcome = error.code
                 encoded = jsonrpc.encode(about.stamped(error_result(error, revision), revision))
             finally:
-                log.info(
+                known = tools.BY_NAME.get(name) if isinstance(name, str) else None
+                # Who waits for a call reads it again and again: at info that would drown what happened to it.
+                tell = log.debug if outcome == "ok" and known is not None and known.read_only else log.info
+                tell(
                     "tool called",
-                    tool=name if isinstance(name, str) and name in tools.BY_NAME else None,
+                    tool=known and known.name,
                     outcome=outcome,
                     revision=revision.version,
                     ms=round((time.perf_counter() - started) * 1000, 1),
