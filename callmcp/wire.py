@@ -230,15 +230,19 @@ def _lines(dumped: Mapping[str, Any], indent: str) -> list[str]:
                 else [f"{indent}{name}: (none)"]
             )
         else:
-            lines.append(f"{indent}{name}: {_word(value)}")
+            lines.append(f"{indent}{name}: {_word(value, indent)}")
     return lines
 
 
 def _item(entry: Mapping[str, Any], indent: str) -> str:
     if entry.keys() == {"index", "at", "speaker", "text"}:
-        return f"{indent}  [{entry['index']}] {entry['at']} {entry['speaker']}: {entry['text']}"
+        said = _word(entry["text"], indent + "  ")
+        return f"{indent}  [{entry['index']}] {entry['at']} {entry['speaker']}: {said}"
     return f"{indent}- " + "\n".join(_lines(entry, indent + "  ")).lstrip()
 
 
-def _word(value: object) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+def _word(value: object, indent: str) -> str:
+    """A value as one entry: its further lines are indented, so that nothing that was said can pass for a field."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).replace("\r", "\n").replace("\n", f"\n{indent}    ")
