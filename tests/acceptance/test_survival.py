@@ -46,6 +46,7 @@ class Diary:
 
 def test_a_killed_server_loses_no_call_and_dials_none_twice(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"owner_silence_seconds": OWNER_SILENCE_SECONDS, "simulator_speed": 3}
+    settings["log_level"] = "debug"  # what the simulator dials is told there
     key = callmcp("init", data=tmp_path, **settings).strip()
     diary = Diary()
     for kill in range(KILLS):

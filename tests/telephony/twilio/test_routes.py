@@ -10,6 +10,7 @@ import pytest
 
 from callmcp.calls.events import FellSilent, GivenUp
 from callmcp.calls.model import AnsweredBy, CallStatus, EndReason
+from callmcp.calls.state import TO_A_MACHINE
 from callmcp.telephony.twilio.addresses import Report
 from callmcp.telephony.twilio.routes import FORM_LIMIT, MAX_FIELDS
 from tests.telephony.twilio.api import ACCOUNT, TOKEN
@@ -118,14 +119,16 @@ async def test_nothing_changes_a_call_that_is_over(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("word", ["machine_start", "human"])
-async def test_who_answered_is_still_learnt_after_the_end_and_changes_nothing_else(desk: Desk, word: str) -> None:
+async def test_who_answered_is_still_learnt_after_the_end_and_a_machine_is_no_success(desk: Desk, word: str) -> None:
     call = await desk.call()
     for state in ("in-progress", "completed"):
         await desk.post(Report.STATUS, call, status(state))
     over = await desk.now(call)
     await desk.post(Report.AMD, call, amd(word))
-    answered_by = AnsweredBy.HUMAN if word == "human" else AnsweredBy.MACHINE
-    assert await desk.now(call) == replace(over, answered_by=answered_by)
+    learnt = replace(over, answered_by=AnsweredBy.HUMAN)
+    if word != "human":
+        learnt = replace(over, answered_by=AnsweredBy.MACHINE, outcome=TO_A_MACHINE)
+    assert await desk.now(call) == learnt
     assert await desk.hung_up() == []
 
 
