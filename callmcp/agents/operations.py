@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from callmcp.agents.model import Agent, validated
-from callmcp.agents.ports import AgentStore
+from callmcp.agents.ports import AgentStore, ModelNames
+from callmcp.agents.questions import Question
 from callmcp.clock import Clock
-from callmcp.errors import NotFound
+from callmcp.errors import InvalidArguments, NotFound, Problem
 from callmcp.identity.model import Principal, Scope
 
 
@@ -17,9 +18,20 @@ class OptionalFields(TypedDict, total=False):
 
     description: str
     instructions: str
+    language: str
+    voice: str | None
+    tts_provider: str | None
+    transcription_provider: str | None
+    speech_model: str | None
+    hints: tuple[str, ...]
     model: str
+    fallbacks: tuple[str, ...]
+    temperature: float | None
     from_number: str | None
     max_duration_seconds: int
+    voicemail_message: str | None
+    recording: bool
+    questions: tuple[Question, ...]
 
 
 class AgentFields(OptionalFields, total=False):
@@ -32,8 +44,9 @@ class AgentFields(OptionalFields, total=False):
 class Agents:
     """The verbs on voice agents that every edge uses. Another account's agent is not found."""
 
-    def __init__(self, store: AgentStore, clock: Clock) -> None:
+    def __init__(self, store: AgentStore, models: ModelNames, clock: Clock) -> None:
         self._store = store
+        self._models = models
         self._clock = clock
 
     async def create(
@@ -57,7 +70,7 @@ class Agents:
             updated_at=now,
             **fields,
         )
-        await self._store.add_agent(validated(agent))
+        await self._store.add_agent(self._usable(validated(agent)))
         return agent
 
     async def get(self, principal: Principal, agent_id: str) -> Agent:
@@ -75,6 +88,15 @@ class Agents:
             )
         return agent
 
+    async def version(self, agent_id: str, version: int) -> Agent | None:
+        """The agent as it was in that version: what a call that was placed with it goes on with."""
+        return await self._store.agent_version(agent_id, version)
+
+    async def versions(self, principal: Principal, agent_id: str) -> Sequence[Agent]:
+        """Every version there has been, the newest first. Raises NotFound."""
+        await self.get(principal, agent_id)
+        return await self._store.agent_versions(agent_id)
+
     async def list(self, principal: Principal) -> Sequence[Agent]:
         """All that this principal sees, oldest first."""
         principal.require(Scope.AGENTS_READ)
@@ -85,7 +107,7 @@ class Agents:
         principal.require(Scope.AGENTS_WRITE)
         agent = await self.get(principal, agent_id)
         changed = replace(agent, **fields, version=agent.version + 1, updated_at=self._clock.now())
-        await self._store.save_agent(validated(changed))
+        await self._store.save_agent(self._usable(validated(changed)))
         return changed
 
     async def delete(self, principal: Principal, agent_id: str) -> None:
@@ -94,3 +116,11 @@ class Agents:
         agent = await self.get(principal, agent_id)
         now = self._clock.now()
         await self._store.save_agent(replace(agent, version=agent.version + 1, updated_at=now, deleted_at=now))
+
+    def _usable(self, agent: Agent) -> Agent:
+        """The same agent. Raises InvalidArguments."""
+        named = {"model": agent.model, **{f"fallbacks.{i}": name for i, name in enumerate(agent.fallbacks)}}
+        why_not = {field: self._models.why_not(reference) for field, reference in named.items()}
+        if problems := [Problem(field=field, message=why) for field, why in why_not.items() if why is not None]:
+            raise InvalidArguments(problems)
+        return agent

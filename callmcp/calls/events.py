@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from callmcp.calls.model import AnsweredBy, CallError, EndReason, Outcome, Speaker
+from callmcp.calls.model import AnsweredBy, CallError, EndReason, Outcome, Recording, Speaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,27 @@ class TurnSpoken(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptedOut(Event):
     """The callee asked never to be called again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoicemailLeft(Event):
+    """A machine has heard the message to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded(Event):
+    """The carrier tells of its recording of the call."""
+
+    recording: Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TalkBroke(Event):
+    """The connection that carried the talk is gone and the line is still up: the talk is taken up again, but not for
+    ever. `reason` and `error` are how the call ends then."""
+
+    reason: EndReason
+    error: CallError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from callmcp.agents.model import E164
+from callmcp.agents.model import E164, language_problems, voicemail_problems
+from callmcp.agents.questions import Question, question_problems
 from callmcp.errors import InvalidArguments, Problem, Refused
 
 MAX_CONTEXT = 8000
@@ -95,12 +96,47 @@ class Turn:
     text: str
 
 
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a call found out about one question. `value` has the question's type, None when there is none; `evidence` is
+    the index of the turn that says so; `error` is what is wrong or missing, and stands alone: it empties no other."""
+
+    name: str
+    value: Value | None = None
+    evidence: int | None = None
+    error: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Whether the goal of the call was met, apart from what the line did and who answered."""
+    """Whether the goal of the call was met, apart from what the line did and who answered, and an answer for each
+    question that the call was to put."""
 
     goal_met: GoalMet
     summary: str
+    answers: tuple[Answer, ...] = ()
+
+
+class RecordingStatus(StrEnum):
+    """`requested`: it begins with the talk. `absent`: there was nothing to record, or the carrier records nothing."""
+
+    REQUESTED = "requested"
+    IN_PROGRESS = "in-progress"
+    COMPLETED = "completed"
+    ABSENT = "absent"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The carrier's recording of a call. `carrier_id` is what it is fetched by; it never leaves this server."""
+
+    status: RecordingStatus
+    carrier_id: str | None = None
+    duration_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +220,9 @@ class CallRequest:
     idempotency_key: str | None = None
     max_duration_seconds: int | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    voicemail_message: str | None = None
+    questions: tuple[Question, ...] = ()
+    language: str | None = None
 
     def __post_init__(self) -> None:
         problems = [
@@ -206,6 +245,11 @@ class CallRequest:
             for key, value in self.metadata.items()
             if not 1 <= len(key) <= MAX_METADATA_KEY or len(value) > MAX_METADATA_VALUE
         ]
+        problems += [
+            *voicemail_problems(self.voicemail_message),
+            *question_problems(self.questions),
+            *language_problems(self.language),
+        ]
         if problems:
             raise InvalidArguments(problems)
 
@@ -218,6 +262,8 @@ class Call:
     identifies the arguments it was placed with; `heard_from_at` is when the line last gave a sign of life;
     `end_requested_at` is a request to end it that its owner obeys; `end_reason` may be known while the line is still
     being hung up; `token` is unguessable and stands in the addresses at which the carrier reports on this one call.
+    `language`, `voicemail_message` and `questions` are the request's, else the voice agent's; `recording` is None when
+    the call is not to be recorded; `breaks` counts how often the talk broke off and was taken up again.
     """
 
     id: str
@@ -230,6 +276,9 @@ class Call:
     context: str
     metadata: Mapping[str, str]
     max_duration_seconds: int
+    language: str
+    voicemail_message: str | None
+    questions: tuple[Question, ...]
     idempotency_key: str | None
     fingerprint: str
     carrier: str
@@ -246,6 +295,9 @@ class Call:
     end_reason: EndReason | None = None
     outcome: Outcome | None = None
     opt_out: bool = False
+    voicemail_left: bool = False
+    recording: Recording | None = None
+    breaks: int = 0
     turn_count: int = 0
     error: CallError | None = None
 

@@ -6,11 +6,12 @@ import json
 import logging
 import secrets
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
+from callmcp.agents.questions import Question
 from callmcp.calls.events import (
     Accepted,
     Answered,
@@ -30,6 +31,8 @@ from callmcp.calls.model import (
     CallStatus,
     EndReason,
     Position,
+    Recording,
+    RecordingStatus,
     Turn,
 )
 from callmcp.calls.policy import emergency
@@ -131,6 +134,10 @@ class Calls:
             context=request.context,
             metadata=request.metadata,
             max_duration_seconds=min(limit for limit in limits if limit is not None),
+            language=request.language or agent.language,
+            voicemail_message=request.voicemail_message or agent.voicemail_message,
+            questions=_questions(request, agent),
+            recording=Recording(status=RecordingStatus.REQUESTED) if agent.recording else None,
             idempotency_key=request.idempotency_key,
             fingerprint=fingerprint(request),
             carrier=self._telephony.name,
@@ -294,8 +301,28 @@ KEY_REUSED = "idempotency_key_reused"
 def fingerprint(request: CallRequest) -> str:
     """Identifies the arguments of a request, apart from its idempotency key. SHA-256 in hex."""
     metadata = sorted(request.metadata.items())
-    arguments = (request.agent_id, request.to.e164, request.context, request.max_duration_seconds, metadata)
+    arguments: list[object] = [
+        request.agent_id,
+        request.to.e164,
+        request.context,
+        request.max_duration_seconds,
+        metadata,
+    ]
+    # Only when given: what was placed before there were these must still be known again.
+    more = {
+        "voicemail_message": request.voicemail_message,
+        "questions": [asdict(question) for question in request.questions],
+        "language": request.language,
+    }
+    if given := {name: value for name, value in more.items() if value}:
+        arguments.append(given)
     return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
+
+
+def _questions(request: CallRequest, agent: Agent) -> tuple[Question, ...]:
+    """The request's, then those of the agent that it does not put in its own words."""
+    names = {question.name for question in request.questions}
+    return (*request.questions, *(question for question in agent.questions if question.name not in names))
 
 
 def _replay(principal: Principal, stored: Call, request: CallRequest) -> Placed:

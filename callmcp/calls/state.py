@@ -31,11 +31,25 @@ from callmcp.calls.events import (
     NotAnswered,
     OptedOut,
     OwnerLost,
+    Recorded,
     Ringing,
+    TalkBroke,
     TurnSpoken,
     Unreported,
+    VoicemailLeft,
 )
-from callmcp.calls.model import FINAL, NO_PERSON, Call, CallError, CallStatus, EndReason, GoalMet, Outcome
+from callmcp.calls.model import (
+    FINAL,
+    NO_PERSON,
+    Answer,
+    Call,
+    CallError,
+    CallStatus,
+    EndReason,
+    GoalMet,
+    Outcome,
+    RecordingStatus,
+)
 
 _ENDS: Mapping[type[Event], CallStatus] = {
     HungUp: CallStatus.COMPLETED,
@@ -93,10 +107,12 @@ _UNKNOWN_AFTER_ANSWER: Mapping[type[Event], CallStatus] = {
     GivenUp: CallStatus.FAILED,
 }
 
-_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked)
+_SIGNS_OF_LIFE = (Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked, TalkBroke)
 _TALK_LOST = frozenset({EndReason.SERVER_LOST, EndReason.CARRIER_FAILED})
+MAX_BREAKS = 2  # a server that falls over again and again must not hold somebody on the line
 
-TO_A_MACHINE = Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
+NOT_ASKED = "it was not asked: nobody was spoken to"
+NOT_JUDGED = "the talk ended before its answers could be gathered; see the transcript"
 SILENT = CallError(
     code="carrier_silent",
     message="The carrier took the call and never said what became of it. Nobody may have been reached, or somebody "
@@ -140,10 +156,25 @@ def _speaks_from_the_grave(call: Call, event: Event) -> bool:
 
 def _truthful(call: Call) -> Call:
     """What a talk with a machine came to is what machines come to, whatever the talk thought of it: voicemail that is
-    reported as a success, or as somebody who said nothing, is the record that lies most."""
-    if call.answered_by in NO_PERSON and call.outcome not in {None, TO_A_MACHINE}:
-        return replace(call, outcome=TO_A_MACHINE)
+    reported as a success, or as somebody who said nothing, is the record that lies most. And no goal was met where not
+    a word was said."""
+    if call.outcome is None:
+        return call
+    if call.answered_by in NO_PERSON:
+        return replace(call, outcome=_of_machine(call))
+    if call.turn_count == 0 and call.outcome.goal_met in {GoalMet.YES, GoalMet.PARTLY}:
+        return replace(call, outcome=_outcome(call, GoalMet.NO, "Not a word was said.", NOT_ASKED))
     return call
+
+
+def _of_machine(call: Call) -> Outcome:
+    left = " The message was left on it." if call.voicemail_left else ""
+    return _outcome(call, GoalMet.NO, f"A machine answered; nobody was spoken to.{left}", NOT_ASKED)
+
+
+def _outcome(call: Call, goal_met: GoalMet, summary: str, unanswered: str) -> Outcome:
+    answers = tuple(Answer(name=question.name, error=unanswered) for question in call.questions)
+    return Outcome(goal_met=goal_met, summary=summary, answers=answers)
 
 
 def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
@@ -154,17 +185,17 @@ def _ending(call: Call, event: Event, status: CallStatus) -> dict[str, Any]:
     return {"ended_at": ended_at, "end_reason": reason, "error": error or call.error, "outcome": outcome}
 
 
-def _outcome_without_talk(call: Call, status: CallStatus, reason: EndReason) -> Outcome | None:
+def _outcome_without_talk(call: Call, status: CallStatus, reason: EndReason) -> Outcome:
     if reason is EndReason.CARRIER_SILENT:
-        return Outcome(goal_met=GoalMet.UNKNOWN, summary="The carrier never said whether anybody was reached.")
+        return _outcome(call, GoalMet.UNKNOWN, "The carrier never said whether anybody was reached.", NOT_JUDGED)
     if call.answered_by in NO_PERSON:
-        return TO_A_MACHINE
+        return _of_machine(call)
     if status is CallStatus.COMPLETED and reason not in _TALK_LOST:
         # Whoever held the talk says more when it has been judged, unless it is killed before.
-        return Outcome(goal_met=GoalMet.UNKNOWN, summary="What came of the call has not been judged.")
+        return _outcome(call, GoalMet.UNKNOWN, "What came of the call has not been judged.", NOT_JUDGED)
     if call.answered_at is not None or status is CallStatus.COMPLETED:
-        return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call broke off before the goal could be judged.")
-    return Outcome(goal_met=GoalMet.NO, summary="Nobody was reached.")
+        return _outcome(call, GoalMet.UNKNOWN, "The call broke off before the goal could be judged.", NOT_JUDGED)
+    return _outcome(call, GoalMet.NO, "Nobody was reached.", NOT_ASKED)
 
 
 def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
@@ -173,6 +204,8 @@ def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
             return call.end_reason, error
         case HungUp(reason=None) if call.end_requested_at is not None:
             return EndReason.ENDED_BY_CALLER, None
+        case HungUp(reason=None) if call.answered_by in NO_PERSON:
+            return EndReason.MACHINE, None
         case HungUp(reason=None) if call.turn_count > 0:
             # There was a talk, and whoever held it went without a word.
             return EndReason.SERVER_LOST, LOST
@@ -224,12 +257,45 @@ def _end_requested(call: Call, event: EndRequested) -> dict[str, Any]:
 def _leaving(call: Call, event: Leaving) -> dict[str, Any]:
     if call.status.is_final or call.end_reason is not None:
         return {}
-    # A line that closed looks the same from within the talk, whoever closed it.
-    by_us = event.reason is EndReason.CALLEE_HUNG_UP and call.end_requested_at is not None
-    return {
-        "end_reason": EndReason.ENDED_BY_CALLER if by_us else event.reason,
-        "error": event.error or call.error,
-    }
+    return {"end_reason": _why_closed(call, event.reason), "error": event.error or call.error}
+
+
+def _why_closed(call: Call, reason: EndReason) -> EndReason:
+    """A line that closed looks the same from within the talk, whoever closed it."""
+    if reason is not EndReason.CALLEE_HUNG_UP:
+        return reason
+    if call.end_requested_at is not None:
+        return EndReason.ENDED_BY_CALLER
+    return EndReason.MACHINE if call.answered_by in NO_PERSON else reason
+
+
+def _talk_broke(call: Call, event: TalkBroke) -> dict[str, Any]:
+    if call.status.is_final or call.end_reason is not None:
+        return {}
+    if call.breaks < MAX_BREAKS and call.end_requested_at is None:
+        return {"breaks": call.breaks + 1}
+    return {"end_reason": event.reason, "error": event.error}
+
+
+def _voicemail_left(_: Call, __: VoicemailLeft) -> dict[str, Any]:
+    return {"voicemail_left": True}
+
+
+def _recorded(call: Call, event: Recorded) -> dict[str, Any]:
+    """A call that was not to be recorded has no recording, and one that is complete does not begin again."""
+    known = call.recording
+    if known is None or _RECORDING_ORDER[event.recording.status] <= _RECORDING_ORDER[known.status]:
+        return {}
+    return {"recording": event.recording}
+
+
+_RECORDING_ORDER = {
+    RecordingStatus.REQUESTED: 0,
+    RecordingStatus.IN_PROGRESS: 1,
+    RecordingStatus.ABSENT: 2,
+    RecordingStatus.FAILED: 2,
+    RecordingStatus.COMPLETED: 3,
+}
 
 
 def _unreported(call: Call, _: Unreported) -> dict[str, Any]:
@@ -253,4 +319,7 @@ _FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
     Judged: _judged,
     Leaving: _leaving,
     Unreported: _unreported,
+    TalkBroke: _talk_broke,
+    VoicemailLeft: _voicemail_left,
+    Recorded: _recorded,
 }

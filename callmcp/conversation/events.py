@@ -67,7 +67,7 @@ class LineClosed:
 
 @dataclass(frozen=True, slots=True)
 class LineLost:
-    """The line broke and will not come back. `heard` as in LineClosed."""
+    """This line broke; the carrier may bring the callee back on another. `heard` as in LineClosed."""
 
     heard: str = ""
 
@@ -94,7 +94,24 @@ class NoteOptOut:
     """The callee does not want to be called again."""
 
 
-Piece = str | EndTheCall | PressKeys | NoteOptOut
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a model takes the answer to a question to be, as it came: nothing of it is checked. `evidence` is to be the
+    index of the turn that says so."""
+
+    name: str
+    value: object
+    evidence: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAnswer:
+    """The callee has answered a question."""
+
+    claim: Claim
+
+
+Piece = str | EndTheCall | PressKeys | NoteOptOut | NoteAnswer
 """What a model answers with: words to say, or a tool it uses."""
 
 
@@ -134,10 +151,12 @@ Event = LineEvent | Answering | AnswerOver | AnswerFailed | WaitOver | TimeUp
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A piece of the agent's line; `last` ends the line, also with no words of its own."""
+    """A piece of the agent's line; `last` ends the line, also with no words of its own. What is not `interruptible` is
+    heard whatever the other side does."""
 
     text: str
     last: bool
+    interruptible: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +166,11 @@ class SendDigits:
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Give up the answer under way, if any, and ask for one to the transcript as it now stands."""
+    """Give up the answer under way, if any, and ask for one to the transcript as it now stands. `model` counts the
+    voice agent's models, the first being the one it wants."""
 
     answer: int
+    model: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +200,9 @@ class EndCall:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The talk is over, and this is how it ended."""
+    """The talk is over, and this is how it ended. None: its line broke, and the carrier says what becomes of the call."""
 
-    end: facts.HungUp | facts.DialFailed
+    end: facts.HungUp | None
 
 
 Action = Say | SendDigits | AskModel | StopModel | Wait | Report | EndCall | Finish

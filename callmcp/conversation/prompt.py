@@ -1,40 +1,78 @@
 """What the voice agent is told, and the words that open every call."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from callmcp.agents.model import Agent
+from callmcp.agents.model import DEFAULT_LANGUAGE, Agent
+from callmcp.agents.questions import Question
+from callmcp.calls.model import Call
+from callmcp.conversation.phrases import phrases_in
 
-DISCLOSURE = "I am an AI assistant."
-_SAYS_IT_IS_AI = re.compile(r"\bA\.?I\b|\bartificial intelligence\b", re.IGNORECASE)
+# AI, and what it is called where people speak otherwise: KI, IA; a marker of the language is not needed to hear it.
+_SAYS_IT_IS_AI = re.compile(
+    r"\b(?:A\.?I|K\.?I|I\.?A)\b|\bartificial intelligence\b|\bk[uü]nstliche\w* intelligenz\b|"
+    r"\bintelig[eê]ncia artificial\b|\bintelligen\w+ artifici\w+",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What one call is for: who speaks, and what the client wants of it."""
+    """What a language model has to know of one call. `name` is who speaks, `context` what the client wants of the call;
+    `instructions` has both and all the rest, in the words that a model is told before the talk."""
 
-    agent: Agent
+    name: str
     context: str
+    instructions: str
+    language: str = DEFAULT_LANGUAGE
+    questions: Sequence[Question] = ()
+    temperature: float | None = None
 
 
-def opening(agent: Agent) -> str:
+def brief_of(call: Call, agent: Agent) -> Brief:
+    return Brief(
+        name=agent.name,
+        context=call.context,
+        instructions=_instructions(call, agent),
+        language=call.language,
+        questions=call.questions,
+        temperature=agent.temperature,
+    )
+
+
+def opening(agent: Agent, language: str) -> str:
     """The first words of every call: the greeting, and that an AI speaks when the greeting does not say so.
 
     The law asks for it in more and more places (EU AI Act article 50), and a prompt alone does not make sure of it.
     """
-    return agent.greeting if _SAYS_IT_IS_AI.search(agent.greeting) else f"{agent.greeting.rstrip()} {DISCLOSURE}"
+    if _SAYS_IT_IS_AI.search(agent.greeting):
+        return agent.greeting
+    return f"{agent.greeting.rstrip()} {phrases_in(language).disclosure}"
 
 
-def instructions(brief: Brief) -> str:
-    """What a language model is told before the talk, as plain text."""
+def _instructions(call: Call, agent: Agent) -> str:
     parts = [
-        f"You are {brief.agent.name}, an AI, on a phone call that you have placed. Whenever you are asked, say so.",
-        brief.agent.instructions,
-        f"What the call is for, from whoever asked for it:\n{brief.context or 'Nothing more was said.'}",
-        f"You have opened the call with: {opening(brief.agent)}",
+        f"You are {agent.name}, an AI, on a phone call that you have placed. Whenever you are asked, say so.",
+        agent.instructions,
+        f"What the call is for, from whoever asked for it:\n{call.context or 'Nothing more was said.'}",
+        _to_find_out(call.questions),
+        f"You have opened the call with: {opening(agent, call.language)}",
+        f"The language of the call is {call.language}; speak another only if the callee does.",
         RULES,
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _to_find_out(questions: Sequence[Question]) -> str:
+    if not questions:
+        return ""
+    lines = [f"- {question.name} ({_kind(question)}): {question.question}" for question in questions]
+    return "\n".join(("What you are to find out, a question at a time; note each answer when it was given:", *lines))
+
+
+def _kind(question: Question) -> str:
+    return f"one of {', '.join(question.choices)}" if question.choices else question.type.value
 
 
 RULES = """\
