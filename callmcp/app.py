@@ -22,7 +22,7 @@ from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
 from callmcp.errors import CallMcpError, Unavailable
 from callmcp.identity.operations import Keys
-from callmcp.llm.scripted import ScriptedModel
+from callmcp.llm.models import Models
 from callmcp.mcp.endpoint import McpEndpoint
 from callmcp.mcp.origins import Hosts, Origins
 from callmcp.mcp.server import McpServer
@@ -50,6 +50,7 @@ class Services:
     store: Store
     keys: Keys
     agents: Agents
+    models: Models
     calls: Calls
     telephony: Telephony
     sweep: Sweep
@@ -60,8 +61,9 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     """Makes the parts and opens nothing. `store`: another than the one that the settings name."""
     clock = SystemClock()
     store = store or SqlStore(settings.database_url)
-    telephony = _telephony(settings, clock)
-    agents = Agents(store, clock)
+    models = Models()
+    telephony = _telephony(settings, models, clock)
+    agents = Agents(store, models, clock)
     owner = f"proc_{secrets.token_hex(8)}"
     calls = Calls(store=store, agents=agents, telephony=telephony, numbers=PhoneNumbersPlan(), clock=clock, owner=owner)
     sweep = Sweep(store=store, calls=calls, telephony=telephony, clock=clock, owner=owner, patience=_patience(settings))
@@ -71,6 +73,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
         store=store,
         keys=Keys(store, clock),
         agents=agents,
+        models=models,
         calls=calls,
         telephony=telephony,
         sweep=sweep,
@@ -180,11 +183,10 @@ def _json(status: int, body: dict[str, str], headers: dict[str, str] | None = No
     return JSONResponse(body, status, {"Access-Control-Allow-Origin": "*", **(headers or {})})
 
 
-def _telephony(settings: Settings, clock: Clock) -> Telephony:
+def _telephony(settings: Settings, models: Models, clock: Clock) -> Telephony:
     if settings.carrier is Carrier.SIMULATOR:
-        return Simulator(
-            clock=SystemClock(speed=settings.simulator_speed), model=ScriptedModel(), caller_id=settings.caller_id
-        )
+        clock = SystemClock(speed=settings.simulator_speed)
+        return Simulator(clock=clock, models=models, caller_id=settings.caller_id)
     from callmcp.telephony.twilio.client import TwilioTelephony  # noqa: PLC0415 - half a second that only Twilio needs
 
     account_sid = settings.twilio_account_sid or ""
@@ -216,9 +218,7 @@ def _carrier_routes(parts: Services) -> list[BaseRoute]:
         account_sid=settings.twilio_account_sid or "",
         tokens=settings.twilio_auth_token,
     )
-    routes = TwilioRoutes(
-        inbox=inbox, calls=parts.calls, agent_of=parts.store.agent, model=ScriptedModel(), clock=parts.clock
-    )
+    routes = TwilioRoutes(inbox=inbox, calls=parts.calls, agents=parts.agents, models=parts.models, clock=parts.clock)
     echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
     return [*routes.routes(), *echo.routes()]
 

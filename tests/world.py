@@ -12,7 +12,7 @@ from callmcp.clock import TestClock
 from callmcp.conversation.ports import LanguageModel
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys
-from callmcp.llm.scripted import ScriptedModel
+from callmcp.llm.models import Models
 from callmcp.numbering import PhoneNumbersPlan
 from callmcp.store import Store
 from callmcp.store.memory import MemoryStore
@@ -39,7 +39,7 @@ class World:
     stranger: Principal
 
     def another_process(self, name: str = "process-2") -> "Process":
-        simulator = Simulator(clock=self.clock, model=ScriptedModel(), caller_id=CALLER_ID)
+        simulator = Simulator(clock=self.clock, models=Models(), caller_id=CALLER_ID)
         return Process(calls=_calls(self.store, self.agents, simulator, self.clock, owner=name), simulator=simulator)
 
     async def place(self, to: str = "+14155550100", **fields: str | int) -> Call:
@@ -71,6 +71,16 @@ class World:
             await self.clock.advance(0.1)
 
 
+@dataclass(frozen=True)
+class OneModel:
+    """Every reference names this model."""
+
+    model: LanguageModel
+
+    def named(self, _: str) -> LanguageModel:
+        return self.model
+
+
 @dataclass(frozen=True, kw_only=True)
 class Process:
     """Another process on the same store."""
@@ -98,10 +108,10 @@ async def build(
     store = store or MemoryStore()
     keys = Keys(store, clock)
     account, other = await keys.default_account(), await keys.create_account("other")
-    agents = Agents(store, clock)
+    agents = Agents(store, Models(), clock)
     everything = frozenset({Scope.ADMIN})
     owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
-    simulator = carrier(clock=clock, model=model or ScriptedModel(), caller_id=CALLER_ID)
+    simulator = carrier(clock=clock, models=OneModel(model) if model else Models(), caller_id=CALLER_ID)
     second = await agents.create(owner, name="Bob", greeting="Hello, this is Bob.")
     return World(
         clock=clock,

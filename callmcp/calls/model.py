@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from callmcp.agents.model import E164, language_problems, voicemail_problems
+from callmcp.agents.model import DEFAULT_LANGUAGE, E164, language_problems, voicemail_problems
 from callmcp.agents.questions import Question, question_problems
 from callmcp.errors import InvalidArguments, Problem, Refused
 
@@ -276,9 +276,9 @@ class Call:
     context: str
     metadata: Mapping[str, str]
     max_duration_seconds: int
-    language: str
-    voicemail_message: str | None
-    questions: tuple[Question, ...]
+    language: str = DEFAULT_LANGUAGE
+    voicemail_message: str | None = None
+    questions: tuple[Question, ...] = ()
     idempotency_key: str | None
     fingerprint: str
     carrier: str

@@ -67,7 +67,7 @@ class LineClosed:
 
 @dataclass(frozen=True, slots=True)
 class LineLost:
-    """This line broke; the carrier may bring the callee back on another. `heard` as in LineClosed."""
+    """The line broke; the carrier may bring the callee back on another. `heard` as in LineClosed."""
 
     heard: str = ""
 
@@ -200,7 +200,7 @@ class EndCall:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The talk is over, and this is how it ended. None: its line broke, and the carrier says what becomes of the call."""
+    """The talk is over, and this is how it ended. None: the line broke; what becomes of the call is the carrier's."""
 
     end: facts.HungUp | None
 

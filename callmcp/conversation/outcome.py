@@ -1,7 +1,7 @@
 """From what a model makes of a talk to the outcome that stands in the record: nothing is believed unchecked.
 
-Each answer is checked by itself. One that is missing, of the wrong type or without evidence gets an error of its own and
-changes no other: a result that is empty because one field was bad has cost people whole calls (FIELD.md section 3).
+Each answer is checked by itself. One that is missing, of the wrong type or without evidence gets an error of its own
+and changes no other: a result that is empty because one field was bad has cost people whole calls (FIELD.md section 3).
 """
 
 import math
@@ -30,8 +30,8 @@ class Judgement:
 def outcome_of(
     judgement: Judgement, *, questions: Sequence[Question], turns: Sequence[Turn], noted: Mapping[str, Claim]
 ) -> Outcome:
-    """The outcome of a talk in which the callee spoke. `noted` are the answers that the agent took down while it talked;
-    one of them stands in where the judgement has none that holds."""
+    """The outcome of a talk in which the callee spoke. `noted` are the answers that the agent took down while it
+    talked; one of them stands in where the judgement has none that holds."""
     judged = {claim.name: claim for claim in judgement.claims}
     answers = []
     for question in questions:
@@ -43,11 +43,17 @@ def outcome_of(
     return Outcome(goal_met=judgement.goal_met, summary=judgement.summary[:MAX_SUMMARY], answers=tuple(answers))
 
 
-def unjudged(questions: Sequence[Question], turns: Sequence[Turn], noted: Mapping[str, Claim], summary: str) -> Outcome:
-    """The outcome when no model could say what it is: what was noted still counts."""
-    return outcome_of(
-        Judgement(goal_met=GoalMet.UNKNOWN, summary=summary), questions=questions, turns=turns, noted=noted
-    )
+def unjudged(questions: Sequence[Question], turns: Sequence[Turn], noted: Mapping[str, Claim]) -> Outcome:
+    """The outcome when no model could say what it is. What was noted still counts."""
+    summary = "There was a conversation, but its outcome could not be judged."
+    judgement = Judgement(goal_met=GoalMet.UNKNOWN, summary=summary)
+    return outcome_of(judgement, questions=questions, turns=turns, noted=noted)
+
+
+def unspoken(questions: Sequence[Question], summary: str) -> Outcome:
+    """The outcome of a talk in which the callee said nothing."""
+    answers = tuple(Answer(name=question.name, error=NOT_GIVEN) for question in questions)
+    return Outcome(goal_met=GoalMet.NO, summary=summary, answers=answers)
 
 
 def _answer(question: Question, claim: Claim, turns: Sequence[Turn]) -> Answer:
@@ -60,7 +66,9 @@ def _answer(question: Question, claim: Claim, turns: Sequence[Turn]) -> Answer:
     if isinstance(evidence, bool) or not isinstance(evidence, int):
         return Answer(name=question.name, value=value, error="no turn was named as its evidence")
     if not any(turn.index == evidence and turn.speaker is Speaker.CALLEE for turn in turns):
-        return Answer(name=question.name, value=value, error=f"turn {evidence}, named as its evidence, is not the callee's")
+        return Answer(
+            name=question.name, value=value, error=f"turn {evidence}, named as its evidence, is not the callee's"
+        )
     return Answer(name=question.name, value=value, evidence=evidence)
 
 

@@ -42,13 +42,18 @@ def brief_of(call: Call, agent: Agent) -> Brief:
 
 
 def opening(agent: Agent, language: str) -> str:
-    """The first words of every call: the greeting, and that an AI speaks when the greeting does not say so.
+    """The first words of every call: the greeting, as `disclosed` has it."""
+    return disclosed(agent.greeting, language)
+
+
+def disclosed(text: str, language: str) -> str:
+    """The text, and that an AI speaks when it does not say so: the greeting, or what is left on a machine.
 
     The law asks for it in more and more places (EU AI Act article 50), and a prompt alone does not make sure of it.
     """
-    if _SAYS_IT_IS_AI.search(agent.greeting):
-        return agent.greeting
-    return f"{agent.greeting.rstrip()} {phrases_in(language).disclosure}"
+    if _SAYS_IT_IS_AI.search(text):
+        return text
+    return f"{text.rstrip()} {phrases_in(language).disclosure}"
 
 
 def _instructions(call: Call, agent: Agent) -> str:

@@ -7,19 +7,20 @@ silence, answers and seconds see to that whatever the callee, the model and the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
 
 from callmcp.calls import events as facts
-from callmcp.calls.model import NO_PERSON, CallError, EndReason, Speaker, Turn
+from callmcp.calls.model import NO_PERSON, AnsweredBy, CallError, EndReason, Speaker, Turn
 from callmcp.conversation.events import (
     Action,
     AnswerFailed,
     Answering,
     AnswerOver,
     AskModel,
+    Claim,
     Digit,
     EndCall,
     Event,
@@ -29,6 +30,7 @@ from callmcp.conversation.events import (
     LineClosed,
     LineLost,
     LineOpened,
+    NoteAnswer,
     NoteOptOut,
     PressKeys,
     Recognised,
@@ -43,6 +45,7 @@ from callmcp.conversation.events import (
     WaitOver,
 )
 from callmcp.conversation.optout import asks_not_to_be_called
+from callmcp.conversation.phrases import ENGLISH, Phrases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,32 +53,27 @@ class Manners:
     """The limits of a talk, in seconds and counts, and the words the agent has of its own when no model speaks.
 
     `silence`: how long nothing may be heard. `speech`: how long the callee may speak without a word recognised.
-    `thinking`: how long a model may keep everybody waiting, first for the filler and then for good. `farewell` and
-    `hanging_up`: how long to wait until last words are heard, and until the line says that it has closed.
+    `thinking`: how long a model may keep everybody waiting, first for the filler and then for the next model.
+    `farewell` and `character`: how long to wait until last words are heard, by their length. `hanging_up`: until the
+    line says that it has closed.
     """
 
     silence: float = 6
     speech: float = 60
-    thinking: float = 6
+    thinking: float = 4
     farewell: float = 20
+    character: float = 0.11
     hanging_up: float = 5
     answers: int = 100
     answer_characters: int = 4000
-    still_there: Sequence[str] = ("Hello? Is somebody there?", "I cannot hear anybody. Are you still there?")
-    nobody: str = "I cannot hear you, so I will end the call here. Goodbye."
-    filler: str = "One moment, please."
-    enough: str = "I have to end the call here. Thank you for your time. Goodbye."
-    opted_out: str = "I am sorry to have disturbed you. I have noted that you do not want to be called again. Goodbye."
-    failed: str = "I am sorry, I have a technical problem and must end the call here. Goodbye."
+    phrases: Phrases = ENGLISH
 
 
 MODEL_FAILED = CallError(
     code="model_failed",
     message="The voice agent's language model failed or was too slow, and the agent ended the call.",
 )
-LINE_LOST = CallError(code="line_lost", message="The connection that carried the talk broke in the middle of it.")
-
-
+_UNSPOKEN = str.maketrans("", "", "*`~")  # the markup that models fall into; a voice reads it aloud
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -94,17 +92,40 @@ class Leaving:
 
     reason: EndReason = EndReason.AGENT_HUNG_UP
     firm: bool
+    voicemail: bool = False
     error: CallError | None = None
 
 
 class Session:
-    """One talk. `receive` takes what happened and returns what to do, in order."""
+    """One talk. `receive` takes what happened and returns what to do, in order.
 
-    def __init__(self, *, opening: str, manners: Manners | None = None) -> None:
+    `voicemail` is what is left on a machine, None to hang up on one; `models` is how many language models there are to
+    ask, one after the other fails. A talk whose line broke goes on as a new session from its `turns`.
+    """
+
+    def __init__(
+        self,
+        *,
+        opening: str,
+        voicemail: str | None = None,
+        models: int = 1,
+        turns: Sequence[Turn] = (),
+        manners: Manners | None = None,
+    ) -> None:
         self.phase = Phase.NEW
+        self.noted: dict[str, Claim] = {}
+        """The answers that were taken down, by the name of the question."""
+        self.model = 0
+        """Which of the models is asked; one that failed is not asked again in this talk."""
+        self._models = models
         self._opening = opening.strip()
+        self._voicemail = voicemail
+        self._voicemail_owed = False
         self._manners = manners or Manners()
-        self._turns: list[Turn] = []
+        self._phrases = self._manners.phrases
+        self._turns: list[Turn] = list(turns)
+        self._resumed = bool(turns)
+        self._unanswered = bool(turns) and turns[-1].speaker is Speaker.CALLEE
         self._actions: list[Action] = []
         self._now: datetime = _NEVER
         self._line = ""  # what the agent has said of its line under way
@@ -113,10 +134,11 @@ class Session:
         self._utterance: list[str] = []  # what the callee said and the agent has not taken up
         self._heard_at: datetime = _NEVER
         self._speech_began_at: datetime | None = None
-        self._opening_owed = True  # whoever is on the line has not heard the opening to its end
+        # Whoever is on the line has not heard the opening to its end.
+        self._opening_owed = not any(self._opening in turn.text for turn in turns)
         self._keys = ""
         self._answer = 0  # the number of the present answer; events of another are stale
-        self._answers = 0  # how many there were
+        self._answers = sum(turn.speaker is Speaker.AGENT for turn in turns)  # how many there were
         self._wait = 0  # likewise for waits
         self._silences = 0
         self._leaving: Leaving | None = None
@@ -124,9 +146,15 @@ class Session:
 
     @property
     def transcript(self) -> Sequence[Turn]:
-        """What was heard so far, the utterance that waits for its answer included."""
-        pending = Turn(index=len(self._turns), at=self._heard_at, speaker=Speaker.CALLEE, text=self._pending)
-        return (*self._turns, pending) if pending.text else tuple(self._turns)
+        """What was heard so far, the utterance that waits for its answer included, and what is being said."""
+        turns = list(self._turns)
+        for speaker, at, text in (
+            (Speaker.AGENT, self._line_began, self._line.strip()),
+            (Speaker.CALLEE, self._heard_at, self._pending),
+        ):
+            if text:
+                turns.append(Turn(index=len(turns), at=at, speaker=speaker, text=text))
+        return tuple(turns)
 
     def receive(self, event: Event, now: datetime) -> Sequence[Action]:
         self._now = now
@@ -139,7 +167,7 @@ class Session:
 
     def _opened(self, _: LineOpened) -> None:
         if self.phase is Phase.NEW:
-            self._say("", last=True)
+            self._say(self._phrases.resumed if self._resumed else "", last=True)
 
     def _speech_began(self, _: SpeechBegan) -> None:
         self._speech_began_at = self._now
@@ -173,20 +201,27 @@ class Session:
             self._actions.append(Say("", last=True))
         self._record_line(event.heard)
         if self._leaving is not None and self._leaving.firm:
-            self._end(self._leaving.reason)
+            self._after_line()
             return
         self._leaving = None
         self._listen()
 
     def _spoken(self, _: Spoken) -> None:
         if self.phase is Phase.SPEAKING and self._line_complete:
+            is_voicemail = self._leaving is not None and self._leaving.voicemail and not self._voicemail_owed
             self._record_line(self._line)
+            if is_voicemail:
+                self._actions.append(Report(facts.VoicemailLeft(at=self._now)))
             self._after_line()
 
     def _recognised(self, event: Recognised) -> None:
         self._actions.append(Report(facts.Detected(at=self._now, answered_by=event.answered_by)))
-        if event.answered_by in NO_PERSON and self.phase is not Phase.ENDING:
+        if event.answered_by not in NO_PERSON or self.phase is Phase.ENDING:
+            return
+        if self._voicemail is None or event.answered_by is not AnsweredBy.MACHINE:
             self._end(EndReason.MACHINE)
+        elif self._leaving is None or not self._leaving.voicemail:
+            self._leave_voicemail()
 
     def _closed(self, event: LineClosed) -> None:
         leaving = self._leaving
@@ -200,8 +235,7 @@ class Session:
         if self.phase is Phase.ENDING:
             self._closed(LineClosed(heard=event.heard))
         else:
-            lost = facts.DialFailed(at=self._now, reason=EndReason.CARRIER_FAILED, error=LINE_LOST)
-            self._finish(lost, heard=event.heard)
+            self._finish(None, heard=event.heard)
 
     # The model.
 
@@ -209,9 +243,10 @@ class Session:
         if event.answer != self._answer or self.phase not in {Phase.THINKING, Phase.SPEAKING}:
             return
         match event.piece:
-            case "":
-                pass
             case str() as words:
+                words = words.translate(_UNSPOKEN)
+                if not words:
+                    return
                 self._say(words, last=False)
                 if len(self._line) > self._manners.answer_characters:
                     self._stop_model()
@@ -223,6 +258,8 @@ class Session:
             case NoteOptOut():
                 self._note_opt_out()
                 self._leaving = Leaving(firm=True)
+            case NoteAnswer(claim):
+                self._note_answer(claim)
             case _:  # EndTheCall
                 self._leaving = self._leaving or Leaving(firm=False)
 
@@ -231,14 +268,25 @@ class Session:
             return
         if self.phase is Phase.SPEAKING:
             self._complete_line()
+        elif self.phase is Phase.THINKING and self._opted_out and self._leaving is not None:
+            self._leave(self._phrases.opted_out)  # who asks for that hears that it was understood
         elif self.phase is Phase.THINKING:
             self._record_utterance()
             self._after_line()
 
     def _answer_failed(self, event: AnswerFailed) -> None:
-        if event.answer == self._answer and self.phase in {Phase.THINKING, Phase.SPEAKING}:
+        if event.answer != self._answer or self.phase not in {Phase.THINKING, Phase.SPEAKING}:
+            return
+        if self._leaving is not None:  # it had said that it was done
+            self._answer_over(AnswerOver(event.answer))
+        elif self.model + 1 < self._models:
+            # It goes on in the middle of the line, if there is one.
+            self.model += 1
             self._keys = ""
-            self._leave(self._manners.failed, error=MODEL_FAILED)
+            self._ask()
+        else:
+            self._keys = ""
+            self._leave(self._phrases.failed, error=MODEL_FAILED)
 
     # Time.
 
@@ -248,7 +296,7 @@ class Session:
         if self.phase is Phase.LISTENING:
             self._break_silence()
         elif self.phase is Phase.THINKING:
-            self._say(f"{self._manners.filler} ", last=False)
+            self._say(f"{self._phrases.filler} ", last=False)
             self._wait_for(self._manners.thinking)
         elif self.phase is Phase.SPEAKING and not self._line_complete:
             self._answer_failed(AnswerFailed(self._answer))
@@ -265,20 +313,25 @@ class Session:
 
     def _take_up(self) -> None:
         """Answers what the callee said."""
-        if asks_not_to_be_called(self._pending):
+        heard = self.transcript[-1].text if self._unanswered else self._pending
+        self._unanswered = False
+        if asks_not_to_be_called(heard):
             self._note_opt_out()
-            self._leave(self._manners.opted_out)
+            self._leave(self._phrases.opted_out)
         elif self._answers >= self._manners.answers:
-            self._leave(self._manners.enough)
+            self._leave(self._phrases.enough)
         else:
             self.phase = Phase.THINKING
             self._keys = ""
-            self._answer += 1
             self._answers += 1
-            self._actions.append(AskModel(self._answer))
-            self._wait_for(self._manners.thinking)
+            self._ask()
 
-    def _say(self, words: str, *, last: bool) -> None:
+    def _ask(self) -> None:
+        self._answer += 1
+        self._actions.append(AskModel(self._answer, self.model))
+        self._wait_for(self._manners.thinking)
+
+    def _say(self, words: str, *, last: bool, interruptible: bool = True) -> None:
         """The next words of the line, or the first; the opening goes before them while it is owed."""
         begins = self.phase is not Phase.SPEAKING
         if begins:
@@ -287,7 +340,7 @@ class Session:
             words = f"{owed} {words}" if owed and words else owed or words
         elif self._line and not self._line[-1].isspace() and last:
             words = f" {words}"
-        self._actions.append(Say(words, last))
+        self._actions.append(Say(words, last, interruptible))
         self._line += words
         self._line_complete = last
         self.phase = Phase.SPEAKING
@@ -307,7 +360,25 @@ class Session:
         self._stop_model()
         self._leaving = Leaving(firm=True, error=error)
         self._say(words, last=True)
-        self._wait_for(self._manners.farewell)
+        self._wait_for_last(words)
+
+    def _leave_voicemail(self) -> None:
+        """After the line under way, which the machine has recorded in part: to break it off takes as long."""
+        self._stop_model()
+        self._leaving = Leaving(reason=EndReason.MACHINE, firm=True, voicemail=True)
+        self._voicemail_owed = True
+        self._keys = ""
+        if self.phase is not Phase.SPEAKING:
+            self._say_voicemail()
+        elif not self._line_complete:
+            self._complete_line()
+
+    def _say_voicemail(self) -> None:
+        words = self._voicemail or ""
+        self._voicemail_owed = False
+        self.phase = Phase.LISTENING  # a line of its own
+        self._say(words, last=True, interruptible=False)
+        self._wait_for_last(words)
 
     def _after_line(self) -> None:
         """The agent has said what it had to say: what now?"""
@@ -316,9 +387,11 @@ class Session:
             self._record(Speaker.AGENT, f"[pressed {self._keys}]", self._now)
             self._keys = ""
             self._opening_owed = True  # a key leads to somebody else
-        if self._leaving is not None:
+        if self._voicemail_owed:
+            self._say_voicemail()
+        elif self._leaving is not None:
             self._end(self._leaving.reason)
-        elif self._utterance:
+        elif self._utterance or self._unanswered:
             self._take_up()
         else:
             self._listen()
@@ -328,11 +401,11 @@ class Session:
         self._wait_for(self._manners.silence)
 
     def _break_silence(self) -> None:
-        if self._silences < len(self._manners.still_there):
-            self._say(self._manners.still_there[self._silences], last=True)
+        if self._silences < len(self._phrases.still_there):
+            self._say(self._phrases.still_there[self._silences], last=True)
             self._silences += 1
         else:
-            self._leave(self._manners.nobody)
+            self._leave(self._phrases.nobody)
 
     def _end(self, reason: EndReason) -> None:
         self._stop_model()
@@ -341,7 +414,7 @@ class Session:
         self._actions.append(EndCall())
         self._wait_for(self._manners.hanging_up)
 
-    def _finish(self, end: facts.HungUp | facts.DialFailed, *, heard: str) -> None:
+    def _finish(self, end: facts.HungUp | None, *, heard: str) -> None:
         self._stop_model()
         self._record_line(heard)
         self._record_utterance()
@@ -353,6 +426,12 @@ class Session:
             self._opted_out = True
             self._actions.append(Report(facts.OptedOut(at=self._now)))
 
+    def _note_answer(self, claim: Claim) -> None:
+        """With the turn that it was said in, when the model does not name one."""
+        said = [turn.index for turn in self.transcript if turn.speaker is Speaker.CALLEE]
+        evidence = claim.evidence if claim.evidence is not None else next(reversed(said), None)
+        self.noted[claim.name] = replace(claim, evidence=evidence)
+
     def _stop_model(self) -> None:
         self._answer += 1
         self._actions.append(StopModel())
@@ -360,6 +439,9 @@ class Session:
     def _wait_for(self, seconds: float) -> None:
         self._wait += 1
         self._actions.append(Wait(self._wait, seconds))
+
+    def _wait_for_last(self, words: str) -> None:
+        self._wait_for(self._manners.farewell + self._manners.character * len(words))
 
     def _stop_waiting(self) -> None:
         self._wait += 1

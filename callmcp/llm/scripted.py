@@ -1,15 +1,17 @@
 """A language model by rule: no key, no network, the same words every time.
 
-It says what the call is about, answers what it finds in the context, says so when it finds nothing, presses keys when
-a menu asks, and says goodbye. It is the default model, and the one to try CallMCP with.
+It says what the call is about, answers what it finds in the context, says so when it finds nothing, puts the questions
+it was given, presses keys when a menu asks, and says goodbye. It is the default model, and the one to try CallMCP with.
 """
 
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from callmcp.calls.model import EndReason, GoalMet, Outcome, Speaker, Turn
-from callmcp.conversation.events import EndTheCall, NoteOptOut, Piece, PressKeys
+from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.model import EndReason, GoalMet, Speaker, Turn
+from callmcp.conversation.events import Claim, EndTheCall, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.optout import asks_not_to_be_called
+from callmcp.conversation.outcome import Judgement
 from callmcp.conversation.prompt import Brief
 
 CALLING = "I am calling"
@@ -45,6 +47,7 @@ _YES = re.compile(
     re.IGNORECASE,
 )
 _NO = re.compile(r"\b(?:no|not possible|cannot|can't|won't|unfortunately|fully booked|impossible)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 _WORD = re.compile(r"[\w']{3,}")
 # fmt: off
 _SMALL_WORDS = frozenset((
@@ -61,33 +64,68 @@ class ScriptedModel:
     async def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:
         heard = next((turn.text for turn in reversed(turns) if turn.speaker is Speaker.CALLEE), "")
         for applies, reply in _REPLIES:
-            if applies(heard, turns):
+            if applies(brief, heard, turns):
                 for piece in reply(brief, heard, turns):
                     yield piece
                 return
 
-    async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Outcome:  # noqa: ARG002
-        told = next((turn.index for turn in turns if _tells(turn)), len(turns))
-        answers = [turn.text for turn in turns[told + 1 :] if turn.speaker is Speaker.CALLEE]
-        said = " ".join(turn.text for turn in turns if turn.speaker is Speaker.CALLEE)
-        agreed = next((text for text in answers if _agrees(text)), None)
-        unanswered = any(NOT_KNOWN in turn.text for turn in turns if turn.speaker is Speaker.AGENT)
-        if asks_not_to_be_called(said):
-            return Outcome(goal_met=GoalMet.NO, summary="The callee asked not to be called again.")
-        if _NO_TIME.search(said):
-            return Outcome(goal_met=GoalMet.NO, summary="The callee did not want to talk.")
-        if agreed and unanswered:
-            summary = f'The callee agreed ("{agreed}") but asked something that the agent did not know.'
-            return Outcome(goal_met=GoalMet.PARTLY, summary=summary)
-        if agreed:
-            return Outcome(goal_met=GoalMet.YES, summary=f'The callee agreed: "{agreed}"')
-        if not answers and ended is EndReason.CALLEE_HUNG_UP:
-            return Outcome(
-                goal_met=GoalMet.NO, summary="The callee hung up before the agent had said what the call was about."
-            )
-        if any(_NO.search(text) for text in answers):
-            return Outcome(goal_met=GoalMet.NO, summary=f'The callee declined: "{answers[0]}"')
-        return Outcome(goal_met=GoalMet.UNKNOWN, summary="The call ended before the callee gave a clear answer.")
+    async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Judgement:
+        goal_met, summary = _judged(turns, ended)
+        claims = [claim for question in brief.questions if (claim := _claim(question, turns)) is not None]
+        return Judgement(goal_met=goal_met, summary=summary, claims=claims)
+
+
+def _judged(turns: Sequence[Turn], ended: EndReason | None) -> tuple[GoalMet, str]:
+    told = next((turn.index for turn in turns if _tells(turn)), len(turns))
+    answers = [turn.text for turn in turns[told + 1 :] if turn.speaker is Speaker.CALLEE]
+    said = " ".join(turn.text for turn in turns if turn.speaker is Speaker.CALLEE)
+    agreed = next((text for text in answers if _agrees(text)), None)
+    unanswered = any(NOT_KNOWN in turn.text for turn in turns if turn.speaker is Speaker.AGENT)
+    if asks_not_to_be_called(said):
+        return GoalMet.NO, "The callee asked not to be called again."
+    if _NO_TIME.search(said):
+        return GoalMet.NO, "The callee did not want to talk."
+    if agreed and unanswered:
+        return GoalMet.PARTLY, f'The callee agreed ("{agreed}") but asked something that the agent did not know.'
+    if agreed:
+        return GoalMet.YES, f'The callee agreed: "{agreed}"'
+    if not answers and ended is EndReason.CALLEE_HUNG_UP:
+        return GoalMet.NO, "The callee hung up before the agent had said what the call was about."
+    if any(_NO.search(text) for text in answers):
+        return GoalMet.NO, f'The callee declined: "{answers[0]}"'
+    return GoalMet.UNKNOWN, "The call ended before the callee gave a clear answer."
+
+
+def _claim(question: Question, turns: Sequence[Turn]) -> Claim | None:
+    """What the callee said next after the question was put."""
+    put = next((turn.index for turn in turns if _puts(turn, question)), len(turns))
+    answer = next((turn for turn in turns[put + 1 :] if turn.speaker is Speaker.CALLEE), None)
+    return None if answer is None else Claim(question.name, _value(question, answer.text), answer.index)
+
+
+def _value(question: Question, text: str) -> object:
+    """What is meant, if it can be told; else the words themselves, for the record to say what is wrong with them."""
+    match question.type:
+        case AnswerType.NUMBER:
+            found = _NUMBER.search(text)
+            return found[0].replace(",", "") if found else text
+        case AnswerType.BOOLEAN:
+            if _NO.match(text.strip()) or _agrees(text):
+                return _agrees(text)
+            return text
+        case AnswerType.CHOICE:
+            return next((choice for choice in question.choices if choice.casefold() in text.casefold()), text)
+        case AnswerType.STRING:
+            return text
+
+
+def _puts(turn: Turn, question: Question) -> bool:
+    return turn.speaker is Speaker.AGENT and " ".join(question.question.split()) in turn.text
+
+
+def _open_question(brief: Brief, turns: Sequence[Turn]) -> Question | None:
+    """The first question that was not put yet."""
+    return next((q for q in brief.questions if not any(_puts(turn, q) for turn in turns)), None)
 
 
 def spoken_context(context: str) -> str:
@@ -145,7 +183,7 @@ def _give_up(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
 
 
 def _tell(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
-    who = [f"This is {brief.agent.name}. "] if _WHO.search(heard) else []
+    who = [f"This is {brief.name}. "] if _WHO.search(heard) else []
     if not brief.context.strip():
         return [*who, f"{CALLING} because I was asked to, ", "and was told no more. ", "What can I pass on for you?"]
     return [*who, f"{MATTER} ", f"{spoken_context(brief.context)} ", "Can you help me with that?"]
@@ -164,6 +202,11 @@ def _look_up(brief: Brief, heard: str, _: Sequence[Turn]) -> Sequence[Piece]:
     return [f"{NOT_KNOWN} ", "I will pass your question on. ", "Apart from that, is it all right?"]
 
 
+def _put_next(brief: Brief, _: str, turns: Sequence[Turn]) -> Sequence[Piece]:
+    question = _open_question(brief, turns)
+    return [] if question is None else ["Thank you. ", " ".join(question.question.split())]
+
+
 def _ask_for_more(_: Brief, heard: str, __: Sequence[Turn]) -> Sequence[Piece]:
     thanks = "Thank you, that is good to hear. " if _agrees(heard) else "Thank you for telling me. "
     return [thanks, "I will pass it on. ", MORE]
@@ -174,15 +217,16 @@ def _part(_: Brief, __: str, ___: Sequence[Turn]) -> Sequence[Piece]:
 
 
 _REPLIES: Sequence[
-    tuple[Callable[[str, Sequence[Turn]], bool], Callable[[Brief, str, Sequence[Turn]], Sequence[Piece]]]
+    tuple[Callable[[Brief, str, Sequence[Turn]], bool], Callable[[Brief, str, Sequence[Turn]], Sequence[Piece]]]
 ] = (
-    (lambda heard, _: bool(_MENU.search(heard)), _press),
-    (lambda heard, _: bool(_NO_TIME.search(heard)), _give_up),
-    (lambda heard, _: bool(_AI.search(heard)) and "?" in heard, _own_up),
-    (lambda _, turns: not any(_tells(turn) for turn in turns), _tell),
-    (lambda heard, _: bool(_BYE.search(heard)), _part),
-    (lambda heard, _: bool(_WHAT_ABOUT.search(heard)), _tell),
-    (lambda heard, _: heard.rstrip().endswith("?"), _look_up),
-    (lambda _, turns: any(MORE in turn.text for turn in turns), _part),
-    (lambda _, __: True, _ask_for_more),
+    (lambda _, heard, __: bool(_MENU.search(heard)), _press),
+    (lambda _, heard, __: bool(_NO_TIME.search(heard)), _give_up),
+    (lambda _, heard, __: bool(_AI.search(heard)) and "?" in heard, _own_up),
+    (lambda _, __, turns: not any(_tells(turn) for turn in turns), _tell),
+    (lambda _, heard, __: bool(_BYE.search(heard)), _part),
+    (lambda _, heard, __: bool(_WHAT_ABOUT.search(heard)), _tell),
+    (lambda _, heard, __: heard.rstrip().endswith("?"), _look_up),
+    (lambda brief, _, turns: _open_question(brief, turns) is not None, _put_next),
+    (lambda _, __, turns: any(MORE in turn.text for turn in turns), _part),
+    (lambda _, __, ___: True, _ask_for_more),
 )

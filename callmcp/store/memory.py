@@ -23,6 +23,7 @@ class MemoryStore:
         self._accounts: dict[str, Account] = {}
         self._keys: dict[str, ApiKey] = {}
         self._agents: dict[str, Agent] = {}
+        self._agent_versions: dict[str, list[Agent]] = {}
         self._calls: dict[str, Call] = {}
         self._turns: dict[str, list[Turn]] = {}
         self._placed: dict[tuple[str, str], str] = {}
@@ -90,6 +91,7 @@ class MemoryStore:
         if agent.id in self._agents:
             raise Conflict(f"The agent id {agent.id!r} is taken.", code="agent_exists")
         self._agents[agent.id] = agent
+        self._agent_versions[agent.id] = [agent]
 
     async def agent(self, agent_id: str) -> Agent | None:
         return self._agents.get(storable(agent_id))
@@ -105,6 +107,13 @@ class MemoryStore:
         if stored is None or stored.version != agent.version - 1:
             raise Conflict(f"The agent {agent.id!r} was changed by somebody else meanwhile.", code="agent_changed")
         self._agents[agent.id] = agent
+        self._agent_versions[agent.id].append(agent)
+
+    async def agent_version(self, agent_id: str, version: int) -> Agent | None:
+        return next((agent for agent in await self.agent_versions(agent_id) if agent.version == version), None)
+
+    async def agent_versions(self, agent_id: str) -> Sequence[Agent]:
+        return self._agent_versions.get(storable(agent_id), [])[::-1]
 
     async def add(self, call: Call) -> Call:
         call = storable(call)

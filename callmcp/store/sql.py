@@ -126,6 +126,12 @@ class SqlStore:
     async def agents(self, account_id: str) -> Sequence[Agent]:
         return await self._read(agents.agents, account_id)
 
+    async def agent_version(self, agent_id: str, version: int) -> Agent | None:
+        return await self._look_up(agents.agent_version, agent_id, version)
+
+    async def agent_versions(self, agent_id: str) -> Sequence[Agent]:
+        return await self._read(agents.agent_versions, agent_id)
+
     async def save_agent(self, agent: Agent) -> None:
         await self._write(agents.save_agent, agent)
 

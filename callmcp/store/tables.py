@@ -17,8 +17,10 @@ from sqlalchemy import BigInteger, Column, Index, String, Table, text
 from sqlmodel import Field, SQLModel
 
 from callmcp.agents.model import Agent
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls.model import (
     LIVE,
+    Answer,
     AnsweredBy,
     Call,
     CallError,
@@ -26,6 +28,8 @@ from callmcp.calls.model import (
     EndReason,
     GoalMet,
     Outcome,
+    Recording,
+    RecordingStatus,
     Speaker,
     Turn,
 )
@@ -128,32 +132,105 @@ class AgentRow(SQLModel, table=True):
     description: str
     instructions: str
     greeting: str
+    language: str
+    voice: str | None
+    tts_provider: str | None
+    transcription_provider: str | None
+    speech_model: str | None
+    hints: str
     model: str
+    fallbacks: str
+    temperature: float | None
     from_number: str | None
     max_duration_seconds: int
+    voicemail_message: str | None
+    recording: bool
+    questions: str
     version: int
     created_at: int = Field(sa_type=BigInteger)
     updated_at: int = Field(sa_type=BigInteger)
     deleted_at: int | None = Field(default=None, sa_type=BigInteger)
 
 
-_AGENT_TIMES = ("created_at", "updated_at", "deleted_at")
+class AgentVersionRow(SQLModel, table=True):
+    """An agent as it was: JSON of its columns, since nothing is looked for in it. Never changed once written."""
+
+    __tablename__ = "agent_versions"
+
+    agent_id: str = Field(primary_key=True, foreign_key="agents.id", ondelete="CASCADE")
+    version: int = Field(primary_key=True)
+    definition: str
+
+
 _AGENT_FIELDS = tuple(field.name for field in fields(Agent))
 
 
 def agent_columns(agent: Agent) -> Columns:
-    times = {name: _or_none(micros, getattr(agent, name)) for name in _AGENT_TIMES}
-    return {name: getattr(agent, name) for name in _AGENT_FIELDS} | times
+    columns: Columns = {}
+    for name in _AGENT_FIELDS:
+        value = getattr(agent, name)
+        columns[name] = value if value is None or name not in _AGENT_WRITERS else _AGENT_WRITERS[name](value)
+    return columns
 
 
 def agent_value(row: Row) -> Agent:
-    *others, created_at, updated_at, deleted_at = row
-    return Agent(
-        **dict(zip(_AGENT_FIELDS, others, strict=False)),
-        created_at=moment(created_at),
-        updated_at=moment(updated_at),
-        deleted_at=_or_none(moment, deleted_at),
+    return Agent(**{name: _agent_field(name, value) for name, value in zip(_AGENT_FIELDS, row, strict=True)})
+
+
+def agent_version_columns(agent: Agent) -> Columns:
+    return {"agent_id": agent.id, "version": agent.version, "definition": json.dumps(agent_columns(agent))}
+
+
+def agent_version_value(row: Row) -> Agent:
+    """A field that there was not yet when it was written has its default."""
+    _, _, definition = row
+    return Agent(**{name: _agent_field(name, value) for name, value in json.loads(definition).items()})
+
+
+def _agent_field(name: str, column: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+    return column if column is None or name not in _AGENT_READERS else _AGENT_READERS[name](column)
+
+
+def _json_list(texts: Collection[str]) -> str:
+    return json.dumps(list(texts))
+
+
+def _texts(column: str) -> tuple[str, ...]:
+    return tuple(json.loads(column))
+
+
+def _json_questions(questions: Collection[Question]) -> str:
+    return json.dumps([asdict(question) for question in questions]) if questions else "[]"
+
+
+def _questions(column: str) -> tuple[Question, ...]:
+    if column == "[]":
+        return ()
+    return tuple(
+        Question(
+            name=one["name"], question=one["question"], type=AnswerType(one["type"]), choices=tuple(one["choices"])
+        )
+        for one in json.loads(column)
     )
+
+
+_AGENT_WRITERS: Mapping[str, Callable[[Any], Any]] = {
+    "hints": _json_list,
+    "fallbacks": _json_list,
+    "questions": _json_questions,
+    "created_at": micros,
+    "updated_at": micros,
+    "deleted_at": micros,
+}
+_AGENT_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "hints": _texts,
+    "fallbacks": _texts,
+    "recording": bool,
+    "questions": _questions,
+    "created_at": moment,
+    "updated_at": moment,
+    "deleted_at": moment,
+}
 
 
 class CallRow(SQLModel, table=True):
@@ -193,6 +270,9 @@ class CallRow(SQLModel, table=True):
     context: str
     metadata_: str = Field(sa_column=Column("metadata", String, nullable=False))  # SQLModel has its own `metadata`
     max_duration_seconds: int
+    language: str
+    voicemail_message: str | None
+    questions: str
     idempotency_key: str | None
     fingerprint: str
     carrier: str
@@ -209,6 +289,9 @@ class CallRow(SQLModel, table=True):
     end_reason: str | None
     outcome: str | None
     opt_out: bool
+    voicemail_left: bool
+    recording: str | None
+    breaks: int
     turn_count: int
     error: str | None
 
@@ -237,6 +320,9 @@ def call_value(row: Row) -> Call:
         context,
         metadata,
         max_duration_seconds,
+        language,
+        voicemail_message,
+        questions,
         idempotency_key,
         fingerprint,
         carrier,
@@ -253,6 +339,9 @@ def call_value(row: Row) -> Call:
         end_reason,
         outcome,
         opt_out,
+        voicemail_left,
+        recording,
+        breaks,
         turn_count,
         error,
     ) = row
@@ -267,6 +356,9 @@ def call_value(row: Row) -> Call:
         context=context,
         metadata=MappingProxyType(json.loads(metadata)),
         max_duration_seconds=max_duration_seconds,
+        language=language,
+        voicemail_message=voicemail_message,
+        questions=_questions(questions),
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
         carrier=carrier,
@@ -283,6 +375,9 @@ def call_value(row: Row) -> Call:
         end_reason=_or_none(EndReason, end_reason),
         outcome=_or_none(_outcome, outcome),
         opt_out=bool(opt_out),
+        voicemail_left=bool(voicemail_left),
+        recording=_or_none(_recording, recording),
+        breaks=breaks,
         turn_count=turn_count,
         error=_or_none(_error, error),
     )
@@ -292,7 +387,7 @@ def _word(member: StrEnum) -> str:
     return member.value
 
 
-def _json_of(value: Outcome | CallError) -> str:
+def _json_of(value: Outcome | CallError | Recording) -> str:
     return json.dumps(asdict(value))
 
 
@@ -302,7 +397,13 @@ def _json_of_mapping(value: Mapping[str, str]) -> str:
 
 def _outcome(column: str) -> Outcome:
     stored = json.loads(column)
-    return Outcome(goal_met=GoalMet(stored["goal_met"]), summary=stored["summary"])
+    answers = tuple(Answer(**answer) for answer in stored.get("answers", ()))
+    return Outcome(goal_met=GoalMet(stored["goal_met"]), summary=stored["summary"], answers=answers)
+
+
+def _recording(column: str) -> Recording:
+    stored = json.loads(column)
+    return Recording(**{**stored, "status": RecordingStatus(stored["status"])})
 
 
 def _error(column: str) -> CallError:
@@ -311,6 +412,8 @@ def _error(column: str) -> CallError:
 
 _CALL_WRITERS: Mapping[str, Callable[[Any], Any]] = {
     "metadata": _json_of_mapping,
+    "questions": _json_questions,
+    "recording": _json_of,
     "status": _word,
     "created_at": micros,
     "heard_from_at": micros,
@@ -372,6 +475,7 @@ def _table(row: type[SQLModel]) -> Table:
 ACCOUNTS = _table(AccountRow)
 KEYS = _table(KeyRow)
 AGENTS = _table(AgentRow)
+AGENT_VERSIONS = _table(AgentVersionRow)
 CALLS = _table(CallRow)
 TURNS = _table(TurnRow)
 OWNERS = _table(OwnerRow)

@@ -20,7 +20,7 @@ from callmcp.calls.events import (
 from callmcp.calls.model import Call, CallError, EndReason
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock, within
-from callmcp.conversation.ports import LanguageModel
+from callmcp.conversation.ports import Models
 from callmcp.conversation.run import talk
 from callmcp.errors import CarrierRefused, Unavailable
 from callmcp.telephony.simulator.callee import Refusal, Script, Unanswered, scenario_of
@@ -47,9 +47,9 @@ class Simulator:
     name = "simulator"
     carries = True
 
-    def __init__(self, *, clock: Clock, model: LanguageModel, caller_id: str) -> None:
+    def __init__(self, *, clock: Clock, models: Models, caller_id: str) -> None:
         self._clock = clock
-        self._model = model
+        self._models = models
         self._caller_id = caller_id
         self._live: dict[str, _SimulatedCall] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -67,7 +67,7 @@ class Simulator:
             raise CarrierRefused(then.message, code=then.code, carrier_code=then.carrier_code)
         log.debug("simulated_call_placed", call_id=call.id)
         live = _SimulatedCall(
-            call, agent, scenario.ringing, then, observe=observe, model=self._model, clock=self._clock
+            call, agent, scenario.ringing, then, observe=observe, models=self._models, clock=self._clock
         )
         self._live[call.id] = live
         self._tasks[call.id] = asyncio.create_task(self._carry(live), name=f"simulated {call.id}")
@@ -120,7 +120,7 @@ class _SimulatedCall:
         then: Script | Unanswered,
         *,
         observe: Observe,
-        model: LanguageModel,
+        models: Models,
         clock: Clock,
     ) -> None:
         self.call = call
@@ -128,7 +128,7 @@ class _SimulatedCall:
         self._ringing = ringing
         self._then = then
         self._observe_once = observe
-        self._model = model
+        self._models = models
         self._clock = clock
         self._line: SimulatedLine | None = None
         self._to_end = asyncio.Event()
@@ -172,7 +172,11 @@ class _SimulatedCall:
         await self._observe(self.call.id, Answered(at=self._clock.now()))
         callee = asyncio.create_task(line.act())
         try:
-            await talk(self.call, self._agent, line=line, model=self._model, observe=self._observe, clock=self._clock)
+            whole = await talk(
+                self.call, self._agent, line=line, models=self._models, observe=self._observe, clock=self._clock
+            )
+            if not whole:
+                await self.fail()
         finally:
             callee.cancel()
 

@@ -53,6 +53,7 @@ class SimulatedLine:
         self._words: deque[str] = deque()  # said by the agent and not heard yet
         self._complete = False  # nothing more will be said of the agent's line
         self._cut = False  # the line under way was interrupted; the rest of it is not for anybody's ears
+        self._interruptible = True
         self._heard_of_agent = ""
         self._heard_of_callee = ""
         self._keys = ""
@@ -67,10 +68,11 @@ class SimulatedLine:
             if isinstance(event, LineClosed):
                 return
 
-    async def say(self, text: str, *, last: bool) -> None:
+    async def say(self, text: str, *, last: bool, interruptible: bool = True) -> None:
         if self._cut:
             self._cut = not last
             return
+        self._interruptible = interruptible
         self._words.extend(_WORD.findall(text))
         self._complete = last
         self._agent_acted.set()
@@ -182,7 +184,7 @@ class SimulatedLine:
 
     def _cut_the_agent(self) -> None:
         """What the agent has queued is never heard, nor what it adds to a line that it has not completed."""
-        if self._words or self._heard_of_agent:
+        if self._interruptible and (self._words or self._heard_of_agent):
             self._cut = not self._complete
             self._tell(Interrupted(self._heard_of_agent.strip()))
             self._words.clear()

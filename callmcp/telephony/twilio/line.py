@@ -7,7 +7,7 @@ out from what it reports as played, when the agent falls silent, and at the late
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
@@ -57,9 +57,11 @@ class Socket(Protocol):
 class _Text:
     token: str
     last: bool
+    interruptible: bool
 
     def frame(self) -> str:
-        return relay.text(self.token, last=self.last)
+        # What Twilio does by itself with what we say nothing of is the TwiML's to say.
+        return relay.text(self.token, last=self.last, interruptible=None if self.interruptible else False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class RelayLine:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def say(self, text: str, *, last: bool) -> None:
+    async def say(self, text: str, *, last: bool, interruptible: bool = True) -> None:
         if self._closed or self._ending:
             return
         if self._cut:
@@ -132,7 +134,7 @@ class RelayLine:
         self._speech.add(text, last=last)
         for token in relay.tokens(relay.speakable(text)):
             self._silent = False
-            self._post_text(token)
+            self._post_text(token, interruptible=interruptible)
         if last:
             self._end_line()
         self._reckon()
@@ -161,21 +163,21 @@ class RelayLine:
         self._outbox.append(message)
         self._posted.set()
 
-    def _post_text(self, token: str) -> None:
+    def _post_text(self, token: str, *, interruptible: bool) -> None:
         """Joined to the text that waits to be sent, if the two fit in a frame."""
         waiting = self._outbox[-1] if self._outbox else None
         if isinstance(waiting, _Text) and not waiting.last and len(relay.tokens(waiting.token + token)) == 1:
-            self._outbox[-1] = _Text(waiting.token + token, last=False)
+            self._outbox[-1] = _Text(waiting.token + token, last=False, interruptible=interruptible)
         else:
-            self._post(_Text(token, last=False))
+            self._post(_Text(token, last=False, interruptible=interruptible))
 
     def _end_line(self) -> None:
         """Sends `last`: with the text that waits, else by itself. A line of no words is none for Twilio."""
         waiting = self._outbox[-1] if self._outbox else None
         if isinstance(waiting, _Text):
-            self._outbox[-1] = _Text(waiting.token, last=True)
+            self._outbox[-1] = replace(waiting, last=True)
         elif self._open:
-            self._post(_Text("", last=True))
+            self._post(_Text("", last=True, interruptible=True))
 
     async def _write(self) -> None:
         """At once when nothing was sent just now; what is said meanwhile goes together in the next frame."""

@@ -20,7 +20,7 @@ from callmcp.calls.events import Accepted, Answered, DialFailed, Event, HungUp, 
 from callmcp.calls.model import Call, EndReason
 from callmcp.calls.operations import Calls
 from callmcp.clock import Clock
-from callmcp.conversation.ports import LanguageModel
+from callmcp.conversation.ports import Models
 from callmcp.conversation.run import talk
 from callmcp.errors import Unavailable
 from callmcp.telephony.twilio import relay
@@ -54,13 +54,13 @@ class TwilioRoutes:
         inbox: Inbox,
         calls: Calls,
         agent_of: Callable[[str], Awaitable[Agent | None]],
-        model: LanguageModel,
+        models: Models,
         clock: Clock,
     ) -> None:
         self._inbox = inbox
         self._calls = calls
         self._agent_of = agent_of
-        self._model = model
+        self._models = models
         self._clock = clock
         self._talking: set[str] = set()
 
@@ -158,7 +158,7 @@ class TwilioRoutes:
             call,
             agent,
             line=RelayLine(socket, clock=self._clock),
-            model=self._model,
+            models=self._models,
             observe=self._observe_talk,
             clock=self._clock,
         )

@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from callmcp.agents.operations import Agents
 from callmcp.calls.operations import Calls
 from callmcp.clock import TestClock
-from callmcp.llm.scripted import ScriptedModel
+from callmcp.llm.models import Models
 from callmcp.numbering import PhoneNumbersPlan
 from callmcp.telephony.twilio.addresses import Addresses
 from callmcp.telephony.twilio.client import TwilioTelephony
@@ -40,9 +40,10 @@ async def carrier() -> AsyncIterator[Carrier]:
 async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     clock, store = carrier.clock, Shelf()
     carrier.api.asked.clear()
+    agents = Agents(store, Models(), clock)
     calls = Calls(
         store=store,
-        agents=Agents(store, clock),
+        agents=agents,
         telephony=carrier.telephony,
         numbers=PhoneNumbersPlan(),
         clock=clock,
@@ -58,7 +59,7 @@ async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     )
     agent = an_agent()
     await store.add_agent(agent)
-    routes = TwilioRoutes(inbox=inbox, calls=calls, agent_of=store.agent, model=ScriptedModel(), clock=clock)
+    routes = TwilioRoutes(inbox=inbox, calls=calls, agents=agents, models=Models(), clock=clock)
     app = Starlette(routes=routes.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://inside", trust_env=False) as http:
         yield Desk(clock, store, carrier.api, carrier.telephony, calls, inbox, agent, app, http)

@@ -25,7 +25,7 @@ from callmcp.conversation.events import (
     Spoken,
 )
 from callmcp.conversation.run import talk
-from callmcp.llm.scripted import ScriptedModel
+from callmcp.llm.models import Models
 from callmcp.telephony.twilio import line as lines
 from callmcp.telephony.twilio.line import RelayLine
 from callmcp.telephony.twilio.relay import FRAMES_A_SECOND, TOKEN_BYTES
@@ -464,7 +464,7 @@ async def held(on: Setting, callee: Any) -> tuple[Any, list[str]]:
     acting = asyncio.create_task(callee(on.phone))
     line = RelayLine(on.phone, on.clock)
     talking = asyncio.create_task(
-        talk(call, world.agent, line=line, model=ScriptedModel(), observe=world.calls.observe, clock=on.clock)
+        talk(call, world.agent, line=line, models=Models(), observe=world.calls.observe, clock=on.clock)
     )
     await on.clock.advance(120)
     assert talking.done()
