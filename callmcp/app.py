@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -126,8 +126,9 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
         async with running(parts):
             yield
 
+    reports = _carrier_reports(parts)
     endpoint = McpEndpoint(
-        McpServer(World(agents=parts.agents, calls=parts.calls)),
+        McpServer(World(agents=parts.agents, calls=parts.calls, base=settings.public_url)),
         authenticate=Credentials(parts.keys),
         challenge=challenge,
         origins=Origins(settings.allowed_origins, settings.public_url),
@@ -152,12 +153,13 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/healthz", _healthz),
             Route("/readyz", readyz),
             Route("/", _about(settings)),
-            *_carrier_routes(parts),
+            *reports.routes,
         ],
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
     app.state.services = parts
+    app.state.hand_over = reports.hand_over
     return app
 
 
@@ -201,26 +203,47 @@ def _telephony(settings: Settings, models: Models, clock: Clock) -> Telephony:
     )
 
 
-def _carrier_routes(parts: Services) -> list[BaseRoute]:
-    """The routes that the carrier reports to, when it is not in this process."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reports:
+    """The routes that the carrier reports to, when it is not in this process, and how its talks are left to the process
+    that comes after this one."""
+
+    routes: Sequence[BaseRoute]
+    hand_over: Callable[[], Awaitable[None]]
+
+
+async def _nothing_to_hand_over() -> None:
+    """Simulated calls end with their process."""
+
+
+def _carrier_reports(parts: Services) -> _Reports:
     settings = parts.settings
     if settings.carrier is not Carrier.TWILIO:
-        return []
+        return _Reports(routes=(), hand_over=_nothing_to_hand_over)
     from callmcp.telephony.twilio.echo import Echo  # noqa: PLC0415 - as above
     from callmcp.telephony.twilio.inbox import Inbox  # noqa: PLC0415
     from callmcp.telephony.twilio.routes import TwilioRoutes  # noqa: PLC0415
 
+    addresses = Addresses(settings.public_url)
     inbox = Inbox(
         store=parts.store,
         calls=parts.calls,
         clock=parts.clock,
-        addresses=Addresses(settings.public_url),
+        addresses=addresses,
         account_sid=settings.twilio_account_sid or "",
         tokens=settings.twilio_auth_token,
     )
-    routes = TwilioRoutes(inbox=inbox, calls=parts.calls, agents=parts.agents, models=parts.models, clock=parts.clock)
+    routes = TwilioRoutes(
+        inbox=inbox,
+        calls=parts.calls,
+        agents=parts.agents,
+        models=parts.models,
+        clock=parts.clock,
+        addresses=addresses,
+        restart_seconds=settings.restart_seconds,
+    )
     echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
-    return [*routes.routes(), *echo.routes()]
+    return _Reports(routes=[*routes.routes(), *echo.routes()], hand_over=routes.hand_over)
 
 
 def _patience(settings: Settings) -> Patience:

@@ -159,6 +159,7 @@ class Settings(BaseModel):
     queue_seconds: Annotated[float, Field(gt=0, le=86400)] = 120
     look_seconds: Annotated[float, Field(gt=0, le=600)] = 5
     overtime_seconds: Annotated[float, Field(gt=0, le=600)] = 30
+    restart_seconds: Annotated[float, Field(ge=0, le=30)] = 4
     owner_silence_seconds: Annotated[float, Field(ge=2, le=3600)] = 5
 
     # What it says about itself.

@@ -7,17 +7,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from callmcp.agents.model import Agent
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls.model import (
     AnsweredBy,
     Call,
     CallStatus,
     EndReason,
     GoalMet,
+    Outcome,
+    Recording,
+    RecordingStatus,
     Speaker,
     Turn,
 )
 
 SHORT_CONTEXT = 200
+RECORDING_PATH = "/calls/{call_id}/recording"
 
 
 def rfc3339(at: datetime) -> str:
@@ -43,9 +48,36 @@ class TurnView(View):
     text: str = Field(description="What the other side heard.")
 
 
+class QuestionView(View):
+    name: str = Field(description="What its answer is called.")
+    question: str = Field(description="What the voice agent is to find out.")
+    type: AnswerType = Field(description="What kind of answer it has.")
+    choices: list[str] | None = Field(default=None, description="The answers there are, for a choice.")
+
+
+class AnswerView(View):
+    name: str = Field(description="The question's name.")
+    value: str | int | float | bool | None = Field(
+        default=None, description="The answer, of the question's type; absent when there is none."
+    )
+    evidence: int | None = Field(default=None, description="Index of the turn of the transcript that says so.")
+    error: str | None = Field(default=None, description="What is missing or wrong with this one answer.")
+
+
 class OutcomeView(View):
     goal_met: GoalMet = Field(description="Whether what the call was for has been achieved.")
     summary: str = Field(description="One or two sentences on how it went.")
+    answers: list[AnswerView] = Field(description="One for each question, in their order.")
+
+
+class RecordingView(View):
+    status: RecordingStatus = Field(
+        description="requested and in-progress: wait. completed: it can be fetched. absent: there was nothing to record."
+    )
+    duration_seconds: int | None = Field(default=None, description="How long it is.")
+    url: str | None = Field(
+        default=None, description="Where it can be fetched, with a key that has calls:read; only when completed."
+    )
 
 
 class ErrorView(View):
@@ -63,11 +95,13 @@ class CallSummaryView(View):
         "unknown: the carrier may have dialled and has not said; wait, do not call again."
     )
     agent_id: str = Field(description="The voice agent that speaks.")
+    agent_version: int = Field(description="The version of the voice agent that the call was placed with.")
     to: str = Field(description="The number called, E.164.")
     from_: str = Field(alias="from", description="The caller id shown to the callee, E.164.")
     direction: Literal["outbound"] = Field(default="outbound", description="Always outbound.")
     context: str = Field(description="What the call is for, as given.")
     metadata: dict[str, str] = Field(description="As given to make_call.")
+    language: str = Field(description="What the voice agent speaks (BCP 47).")
     created_at: Time = Field(description="When make_call was accepted.")
     answered_at: Time | None = Field(default=None, description="When somebody or something picked up.")
     ended_at: Time | None = Field(default=None, description="When the call became final.")
@@ -78,6 +112,8 @@ class CallSummaryView(View):
     end_reason: EndReason | None = Field(default=None, description="Why the call is over.")
     outcome: OutcomeView | None = Field(default=None, description="Whether the goal was met, apart from the status.")
     opt_out: bool = Field(description="true: the callee asked not to be called again. Respect it.")
+    voicemail_left: bool = Field(description="true: a machine has heard the voicemail message to its end.")
+    recording: RecordingView | None = Field(default=None, description="The carrier's recording, if there is to be one.")
     error: ErrorView | None = Field(default=None, description="What went wrong, when the call failed.")
     idempotency_key: str | None = Field(default=None, description="As given to make_call.")
 
@@ -87,6 +123,8 @@ class CallSummaryView(View):
 class CallView(CallSummaryView):
     """The record of a call."""
 
+    questions: list[QuestionView] = Field(description="What the call is to find out; outcome.answers has the answers.")
+    voicemail_message: str | None = Field(default=None, description="What is left on a machine; absent: it hangs up.")
     transcript: list[TurnView] = Field(description="What was said, oldest first.")
     replayed: bool = Field(
         description="true: this idempotency key had placed the call before, and nothing was dialled now."
@@ -106,6 +144,12 @@ class AgentView(View):
     name: str = Field(description="What operators call it.")
     description: str = Field(description="What it is for.")
     greeting: str = Field(description="What it says first.")
+    language: str = Field(description="What it speaks unless make_call says otherwise (BCP 47).")
+    voicemail_message: str | None = Field(
+        default=None, description="What it leaves on a machine unless make_call says otherwise; absent: it hangs up."
+    )
+    recording: bool = Field(description="Whether its calls are recorded.")
+    questions: list[QuestionView] = Field(description="What it asks on every call, besides those of make_call.")
     model: str = Field(description="The language model that speaks; scripted needs none.")
     max_duration_seconds: int = Field(description="The longest call it makes, in seconds.")
     version: int = Field(description="Counts the operator's changes; a call keeps the version it was placed with.")
@@ -115,17 +159,20 @@ class AgentsView(View):
     agents: list[AgentView] = Field(description="The voice agents that this key may use.")
 
 
-def call_view(call: Call, turns: Sequence[Turn] = (), *, replayed: bool = False) -> CallView:
+def call_view(call: Call, turns: Sequence[Turn] = (), *, replayed: bool = False, base: str = "") -> CallView:
+    """The record. `base`: the public URL of this server, which recordings are fetched from."""
     return CallView(
-        **_summary(call),
+        **_summary(call, base),
+        questions=[question_view(question) for question in call.questions],
+        voicemail_message=call.voicemail_message,
         transcript=[TurnView(index=t.index, at=t.at, speaker=t.speaker, text=t.text) for t in turns],
         replayed=replayed,
         next_step=next_step(call, turns),
     )
 
 
-def call_summary_view(call: Call) -> CallSummaryView:
-    summary = _summary(call)
+def call_summary_view(call: Call, *, base: str = "") -> CallSummaryView:
+    summary = _summary(call, base)
     if len(call.context) > SHORT_CONTEXT:
         summary["context"] = call.context[:SHORT_CONTEXT] + "…"
     return CallSummaryView(**summary)
@@ -137,13 +184,32 @@ def agent_view(agent: Agent) -> AgentView:
         name=agent.name,
         description=agent.description,
         greeting=agent.greeting,
+        language=agent.language,
+        voicemail_message=agent.voicemail_message,
+        recording=agent.recording,
+        questions=[question_view(question) for question in agent.questions],
         model=agent.model,
         max_duration_seconds=agent.max_duration_seconds,
         version=agent.version,
     )
 
 
-def _summary(call: Call) -> dict[str, Any]:
+def question_view(question: Question) -> QuestionView:
+    choices = list(question.choices) or None
+    return QuestionView(name=question.name, question=question.question, type=question.type, choices=choices)
+
+
+def _outcome_view(outcome: Outcome) -> OutcomeView:
+    answers = [AnswerView(name=a.name, value=a.value, evidence=a.evidence, error=a.error) for a in outcome.answers]
+    return OutcomeView(goal_met=outcome.goal_met, summary=outcome.summary, answers=answers)
+
+
+def _recording_view(call: Call, recording: Recording, base: str) -> RecordingView:
+    url = f"{base}{RECORDING_PATH.format(call_id=call.id)}" if recording.status is RecordingStatus.COMPLETED else None
+    return RecordingView(status=recording.status, duration_seconds=recording.duration_seconds, url=url)
+
+
+def _summary(call: Call, base: str) -> dict[str, Any]:
     seconds = None
     if call.answered_at is not None and call.ended_at is not None:
         seconds = max(0, round((call.ended_at - call.answered_at).total_seconds()))
@@ -151,18 +217,22 @@ def _summary(call: Call) -> dict[str, Any]:
         "call_id": call.id,
         "status": call.status,
         "agent_id": call.agent_id,
+        "agent_version": call.agent_version,
         "to": call.to,
         "from_": call.from_number,
         "context": call.context,
         "metadata": dict(call.metadata),
+        "language": call.language,
         "created_at": call.created_at,
         "answered_at": call.answered_at,
         "ended_at": call.ended_at,
         "duration_seconds": seconds,
         "answered_by": call.answered_by,
         "end_reason": call.end_reason if call.status.is_final else None,
-        "outcome": call.outcome and OutcomeView(goal_met=call.outcome.goal_met, summary=call.outcome.summary),
+        "outcome": call.outcome and _outcome_view(call.outcome),
         "opt_out": call.opt_out,
+        "voicemail_left": call.voicemail_left,
+        "recording": call.recording and _recording_view(call, call.recording, base),
         "error": call.error
         and ErrorView(code=call.error.code, message=call.error.message, carrier_code=call.error.carrier_code),
         "idempotency_key": call.idempotency_key,
@@ -199,6 +269,10 @@ _NEXT_BY_REASON: Mapping[EndReason, str] = {
     EndReason.SERVER_LOST: "The call broke off when the server stopped. Read the transcript before you decide whether "
     "to call again with make_call and a new idempotency key.",
 }
+_MESSAGE_LEFT = (
+    "A machine answered and the message was left on it; nobody was spoken to. Give them time to call back before you call "
+    "again with make_call and a new idempotency key."
+)
 _OPTED_OUT = " The callee asked not to be called again: do not call this number again."
 
 
@@ -206,6 +280,8 @@ def next_step(call: Call, turns: Sequence[Turn] = ()) -> str:
     """What the client should do next, in a sentence or two."""
     by_reason = _NEXT_BY_REASON.get(call.end_reason) if call.end_reason and call.status.is_final else None
     words = (by_reason or _NEXT_BY_STATUS[call.status]).format(id=call.id)
+    if call.voicemail_left and call.status.is_final:
+        words = _MESSAGE_LEFT
     if call.end_requested_at is not None and not call.status.is_final:
         words = f"Its end has been asked for. {_WAIT}".format(id=call.id)
     if turns and turns[-1].index < call.turn_count - 1:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from callmcp.calls.events import (
     Ringing,
 )
 from callmcp.calls.model import (
+    AnsweredBy,
     Call,
     CallError,
     CallFilter,
@@ -175,7 +176,7 @@ class Calls:
         call = await self.observe(call_id, EndRequested(at=self._clock.now()))
         if call.owner == self._owner or not self._telephony.carries:
             await self.hang_up(call)
-        return await self._wait(call_id, seconds=2, until_unknown=False)
+        return await self._wait(call_id, seconds=2, until=lambda _: False)
 
     async def observe(self, call_id: str, *events: Event) -> Call:
         """Takes in what happened to a call. Raises NotFound."""
@@ -241,7 +242,8 @@ class Calls:
         """
         principal.require(Scope.CALLS_READ)
         call = await self._seen(principal, call_id)
-        await self._wait(call_id, seconds=seconds, until_unknown=call.status is not CallStatus.UNKNOWN)
+        known = call.status is not CallStatus.UNKNOWN
+        await self._wait(call_id, seconds=seconds, until=lambda call: known and call.status is CallStatus.UNKNOWN)
 
     def stop_waiting(self) -> None:
         """Lets everybody who waits have the call as it stands, and nobody wait from now on: the process stops."""
@@ -268,8 +270,16 @@ class Calls:
             raise _not_found(call_id)
         return call
 
-    async def _wait(self, call_id: str, *, seconds: float, until_unknown: bool) -> Call:
-        """Waits in real time whatever the carrier's clock does: it is a client that waits."""
+    async def until_told_apart(self, call_id: str) -> AnsweredBy | None:
+        """Who or what answered, when whichever process hears it first has told; None when the call ended before."""
+        while True:
+            call = await self._wait(call_id, seconds=60, until=lambda call: call.answered_by is not None)
+            if call.answered_by is not None or call.status.is_final or not self._waiting:
+                return call.answered_by
+
+    async def _wait(self, call_id: str, *, seconds: float, until: Callable[[Call], bool]) -> Call:
+        """The call once it is over, or `until` holds, or the time is up. Waits in real time whatever the carrier's
+        clock does: it is a client that waits."""
         changed = asyncio.Event()
         self._waiters.setdefault(call_id, set()).add(changed)
         deadline = asyncio.get_running_loop().time() + seconds
@@ -280,8 +290,7 @@ class Calls:
                 if call is None:
                     raise _not_found(call_id)
                 left = deadline - asyncio.get_running_loop().time()
-                settled = call.status.is_final or (until_unknown and call.status is CallStatus.UNKNOWN)
-                if settled or left <= 0 or not self._waiting:
+                if call.status.is_final or until(call) or left <= 0 or not self._waiting:
                     return call
                 try:
                     async with asyncio.timeout(min(left, self._poll)):

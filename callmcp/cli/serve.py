@@ -6,7 +6,7 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,8 @@ IDLE_SECONDS = 75  # longer than proxies and clients keep a connection, so that 
 def serve(*, host: str | None, port: int | None, with_init: bool) -> None:
     """Serve MCP over HTTP until told to stop.
 
-    SIGTERM and Ctrl-C let requests under way end, hang up the calls this process carries, and exit with 0.
+    SIGTERM and Ctrl-C let requests under way end, hang up simulated calls, leave real ones to the process that comes
+    next, and exit with 0.
     """
     chosen = settings(host=host, port=port)
     _on_signals(lambda *_: sys.exit(0))
@@ -77,6 +78,7 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
                 config,
                 ready=lambda: _tell(chosen, key=key, with_init=with_init),
                 stopping=app.state.services.calls.stop_waiting,
+                hand_over=app.state.hand_over,
             )
             # uvicorn puts its own handlers in place of these while it serves, and raises the signal again after it.
             _on_signals(lambda *_: setattr(server, "should_exit", True))
@@ -86,11 +88,17 @@ def _run(chosen: "Settings", listener: socket.socket, *, with_init: bool) -> Non
         runner.run(run())
 
 
-def _server(config: "Config", *, ready: Callable[[], None], stopping: Callable[[], None]) -> "Server":
+def _server(
+    config: "Config",
+    *,
+    ready: Callable[[], None],
+    stopping: Callable[[], None],
+    hand_over: Callable[[], Awaitable[None]],
+) -> "Server":
     import uvicorn  # noqa: PLC0415 - see command.opened
 
     class TellingServer(uvicorn.Server):
-        """uvicorn's, which tells when it is ready and when it stops."""
+        """uvicorn's, which tells when it is ready and when it stops, and hands talks over before it does."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -98,6 +106,7 @@ def _server(config: "Config", *, ready: Callable[[], None], stopping: Callable[[
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             stopping()
+            await hand_over()  # while the carrier can still ask what becomes of its calls
             await super().shutdown(sockets)
 
     return TellingServer(config)

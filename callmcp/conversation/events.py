@@ -195,7 +195,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class EndCall:
-    pass
+    """Hang up, for this reason."""
+
+    reason: EndReason
 
 
 @dataclass(frozen=True, slots=True)

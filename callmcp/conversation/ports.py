@@ -38,5 +38,5 @@ class Line(Protocol):
     async def send_digits(self, digits: str) -> None:
         """Presses keys: 0-9, *, # and w for half a second's pause."""
 
-    async def end(self) -> None:
+    async def end(self, reason: EndReason) -> None:
         """Hangs up. LineClosed follows."""

@@ -151,8 +151,8 @@ class _Driver:
                 await self._line.say(text, last=last, interruptible=interruptible)
             case SendDigits(digits):
                 await self._line.send_digits(digits)
-            case EndCall():
-                await self._line.end()
+            case EndCall(reason):
+                await self._line.end(reason)
             case AskModel(answer, model):
                 self._start("answer", self._ask(answer, self._agent.models[model], self._session.transcript))
             case StopModel():

@@ -411,7 +411,7 @@ class Session:
         self._stop_model()
         self._leaving = Leaving(reason=reason, firm=True, error=self._leaving.error if self._leaving else None)
         self.phase = Phase.ENDING
-        self._actions.append(EndCall())
+        self._actions.append(EndCall(reason))
         self._wait_for(self._manners.hanging_up)
 
     def _finish(self, end: facts.HungUp | None, *, heard: str) -> None:

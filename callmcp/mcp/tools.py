@@ -14,8 +14,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from callmcp.agents.model import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
+from callmcp.agents.model import LANGUAGE, MAX_DURATION_SECONDS, MAX_VOICEMAIL, MIN_DURATION_SECONDS
 from callmcp.agents.operations import Agents
+from callmcp.agents.questions import (
+    MAX_CHOICE,
+    MAX_CHOICES,
+    MAX_QUESTION,
+    MAX_QUESTIONS,
+    QUESTION_NAME,
+    AnswerType,
+    Question,
+)
 from callmcp.calls.model import (
     MAX_CONTEXT,
     MAX_IDEMPOTENCY_KEY,
@@ -91,6 +100,37 @@ class MakeCall(Arguments):
         max_length=MAX_METADATA,
         description=f"Up to {MAX_METADATA} short texts of your own, given back in the record.",
     )
+    questions: list[AskedQuestion] = Field(
+        default=[],
+        max_length=MAX_QUESTIONS,
+        description="What the call is to find out. The record has an answer or an error for each, with the turn that "
+        "says so.",
+    )
+    voicemail_message: Text | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_VOICEMAIL,
+        description="Leave this message if a machine answers. Without it, and unless the voice agent has one, the call "
+        "hangs up on a machine.",
+    )
+    language: Text | None = Field(
+        default=None,
+        pattern=f"^{LANGUAGE.pattern}$",
+        description="What the voice agent is to speak, such as en-US or de-DE; its own language otherwise.",
+    )
+
+
+class AskedQuestion(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Text = Field(
+        pattern=f"^{QUESTION_NAME.pattern}$", description="What to call its answer, such as delivery_day."
+    )
+    question: Text = Field(min_length=1, max_length=MAX_QUESTION, description="What to find out, as one would ask it.")
+    type: AnswerType = Field(default=AnswerType.STRING, description="What kind of answer it has.")
+    choices: list[Annotated[Text, Field(min_length=1, max_length=MAX_CHOICE)]] = Field(
+        default=[], max_length=MAX_CHOICES, description="The answers there are, for the type choice and no other."
+    )
 
 
 class GetCall(Arguments):
@@ -134,10 +174,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What the tools act on."""
+    """What the tools act on. `base`: the public URL of this server."""
 
     agents: Agents
     calls: Calls
+    base: str = ""
 
 
 async def _list_agents(world: World, principal: Principal, _: ListAgents) -> Result:
@@ -152,12 +193,19 @@ async def _make_call(world: World, principal: Principal, arguments: MakeCall) ->
         idempotency_key=arguments.idempotency_key,
         max_duration_seconds=arguments.max_duration_seconds,
         metadata=arguments.metadata,
+        questions=tuple(
+            Question(name=asked.name, question=asked.question, type=asked.type, choices=tuple(asked.choices))
+            for asked in arguments.questions
+        ),
+        voicemail_message=arguments.voicemail_message,
+        language=arguments.language,
     )
     placed = await world.calls.place(principal, request)
     call, turns = await world.calls.read(placed.call)
     refusal = call.error if call.end_reason is EndReason.CARRIER_REFUSED else None
     return Result(
-        view=call_view(call, turns, replayed=placed.replayed), error_code=None if refusal is None else refusal.code
+        view=call_view(call, turns, replayed=placed.replayed, base=world.base),
+        error_code=None if refusal is None else refusal.code,
     )
 
 
@@ -165,7 +213,7 @@ async def _get_call(world: World, principal: Principal, arguments: GetCall) -> R
     if arguments.wait_seconds:
         await world.calls.wait(principal, arguments.call_id, seconds=arguments.wait_seconds)
     call, turns = await world.calls.get(principal, arguments.call_id, after=arguments.transcript_after)
-    return Result(view=call_view(call, turns))
+    return Result(view=call_view(call, turns, base=world.base))
 
 
 async def _list_calls(world: World, principal: Principal, arguments: ListCalls) -> Result:
@@ -179,13 +227,15 @@ async def _list_calls(world: World, principal: Principal, arguments: ListCalls) 
     after = None if arguments.cursor is None else _position(arguments.cursor)
     page = await world.calls.list(principal, wanted, limit=arguments.limit, after=after)
     cursor = None if page.next is None else _cursor(page.next)
-    return Result(view=CallsView(calls=[call_summary_view(call) for call in page.calls], next_cursor=cursor))
+    return Result(
+        view=CallsView(calls=[call_summary_view(call, base=world.base) for call in page.calls], next_cursor=cursor)
+    )
 
 
 async def _end_call(world: World, principal: Principal, arguments: EndCall) -> Result:
     ended = await world.calls.end(principal, arguments.call_id)
     call, turns = await world.calls.read(ended)
-    return Result(view=call_view(call, turns))
+    return Result(view=call_view(call, turns, base=world.base))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,7 @@ class SimulatedLine:
         self._keys += digits.replace("w", "")
         self._agent_acted.set()
 
-    async def end(self) -> None:
+    async def end(self, _: EndReason) -> None:
         self.hang_up(None)
 
     def hang_up(self, reason: EndReason | None) -> None:

@@ -21,10 +21,22 @@ from callmcp.calls.events import (
     Leaving,
     NotAnswered,
     Ringing,
+    TalkBroke,
 )
-from callmcp.calls.model import NO_PERSON, AnsweredBy, CallError, EndReason
+from callmcp.calls.model import NO_PERSON, AnsweredBy, Call, CallError, EndReason
 
 Form = Mapping[str, str]
+
+RELAY_UNREACHABLE = CallError(
+    code="relay_unreachable",
+    message="The call was answered, but the carrier could not connect the talk to this server. Whoever runs the "
+    "server should check its public URL: callmcp doctor.",
+)
+TALK_LOST = CallError(
+    code="talk_lost",
+    message="The connection that carried the talk broke again and again, and the call was hung up.",
+)
+_CANNOT_CONNECT = frozenset({"64102", "39001"})
 
 ANSWERED_BY = {
     "human": AnsweredBy.HUMAN,
@@ -46,13 +58,31 @@ def status_events(form: Form, now: datetime) -> Sequence[Event]:
     return [named] if moved is None else [named, *_answer(form, at), moved]
 
 
-def amd_events(form: Form, now: datetime) -> Sequence[Event]:
-    """The result of answering machine detection: who answered, and for a machine that the call is being hung up."""
+def amd_events(form: Form, call: Call, now: datetime) -> Sequence[Event]:
+    """The result of answering machine detection: who answered, and for a machine that the call is being hung up, unless
+    a message is to be left on it."""
     answered_by = ANSWERED_BY.get(form.get("AnsweredBy", ""))
     if answered_by is None:
         return []
-    leaving = [Leaving(at=now, reason=EndReason.MACHINE)] if answered_by in NO_PERSON else []
+    to_leave = call.voicemail_message is not None and answered_by is AnsweredBy.MACHINE
+    leaving = [Leaving(at=now, reason=EndReason.MACHINE)] if answered_by in NO_PERSON and not to_leave else []
     return [Detected(at=now, answered_by=answered_by), *leaving]
+
+
+def action_events(form: Form, now: datetime) -> Sequence[Event]:
+    """What Twilio tells when a session of ConversationRelay is over (TWILIO.md section 5, "Ending and action")."""
+    match form.get("SessionStatus"):
+        case "completed":
+            return [Leaving(at=now, reason=EndReason.CALLEE_HUNG_UP)]
+        case "ended":  # by us, and we have said why
+            reason = form.get("HandoffData", "")
+            return [Leaving(at=now, reason=EndReason(reason))] if reason in set(EndReason) else []
+        case "failed" if form.get("ErrorCode") in _CANNOT_CONNECT:
+            return [TalkBroke(at=now, reason=EndReason.CARRIER_FAILED, error=RELAY_UNREACHABLE)]
+        case "failed":
+            return [TalkBroke(at=now, reason=EndReason.SERVER_LOST, error=TALK_LOST)]
+        case _:
+            return []
 
 
 def _moved(form: Form, at: datetime) -> Event | None:

@@ -78,7 +78,7 @@ class TwilioTelephony:
     def caller_id(self, agent: Agent) -> str:
         return agent.from_number or self._caller_id
 
-    async def place(self, call: Call, _: Agent, __: Observe) -> str:
+    async def place(self, call: Call, agent: Agent, _: Observe) -> str:
         status_at = self._addresses.of(call, Report.STATUS) + RETRIES
         amd_at = self._addresses.of(call, Report.AMD) + RETRIES
 
@@ -86,13 +86,14 @@ class TwilioTelephony:
             made = await self._client.calls.create_async(
                 to=call.to,
                 from_=call.from_number,
-                twiml=converse(call, self._addresses),
+                twiml=converse(call, agent, self._addresses),
                 status_callback=status_at,
                 status_callback_method="POST",
                 status_callback_event=list(EVENTS),
                 timeout=RING_SECONDS,
                 time_limit=call.max_duration_seconds,
-                machine_detection="Enable",
+                # A message is left when the greeting is over; without one a machine need not be heard out.
+                machine_detection="DetectMessageEnd" if call.voicemail_message else "Enable",
                 async_amd="true",
                 async_amd_status_callback=amd_at,
                 async_amd_status_callback_method="POST",

@@ -11,28 +11,17 @@ from enum import StrEnum
 
 import structlog
 
-from callmcp.calls.events import Accepted, Event, Leaving
-from callmcp.calls.model import Call, CallError, EndReason
+from callmcp.calls.events import Accepted, Event
+from callmcp.calls.model import Call
 from callmcp.calls.operations import Calls
 from callmcp.calls.ports import CallStore
 from callmcp.clock import Clock
 from callmcp.telephony.twilio import signature
 from callmcp.telephony.twilio.addresses import Addresses, Report, is_of
-from callmcp.telephony.twilio.callbacks import amd_events, status_events
+from callmcp.telephony.twilio.callbacks import action_events, amd_events, status_events
 from callmcp.telephony.twilio.signature import Parameters
 
 log = structlog.get_logger()
-
-RELAY_UNREACHABLE = CallError(
-    code="relay_unreachable",
-    message="The call was answered, but the carrier could not connect the talk to this server. Whoever runs the "
-    "server should check its public URL: callmcp doctor.",
-)
-TALK_LOST = CallError(
-    code="talk_lost",
-    message="The connection that carried the talk broke in the middle of it, and the call was hung up.",
-)
-_CANNOT_CONNECT = frozenset({"64102", "39001"})
 
 
 class Refusal(StrEnum):
@@ -82,8 +71,9 @@ class Inbox:
         self._tokens = tuple(tokens)
         self.refused: Counter[Refusal] = Counter()
 
-    async def take(self, envelope: Envelope) -> None:
-        """Raises Refused, and Unavailable when it could not be stored: Twilio must send it again."""
+    async def take(self, envelope: Envelope) -> Call:
+        """The call after the report. Raises Refused, and Unavailable when it could not be stored: Twilio must send the
+        report again."""
         call = await self.call_of(envelope)
         form = dict(envelope.parameters)
         if form.get("AccountSid") != self._account_sid or not form.get("CallSid"):
@@ -92,7 +82,7 @@ class Inbox:
             raise self.refusal(Refusal.WRONG_CALL)
         # Whatever it reports, it names the call: the status callbacks of one whose 201 was lost may be lost as well.
         named = Accepted(at=self._clock.now(), carrier_id=form["CallSid"])
-        await self._calls.observe(call.id, named, *self._events(envelope.report, form))
+        return await self._calls.observe(call.id, named, *self._events(envelope.report, form, call))
 
     async def call_of(self, envelope: Envelope) -> Call:
         """The call that a signed address belongs to. Raises Refused, Unavailable."""
@@ -112,19 +102,14 @@ class Inbox:
         url = self._addresses.named(envelope.report, envelope.call_id, envelope.token)
         return signature.is_signed(envelope.signature, tokens=self._tokens, url=url, parameters=envelope.parameters)
 
-    def _events(self, report: Report, form: dict[str, str]) -> Sequence[Event]:
+    def _events(self, report: Report, form: dict[str, str], call: Call) -> Sequence[Event]:
         now = self._clock.now()
         match report:
             case Report.STATUS:
                 return status_events(form, now)
             case Report.AMD:
-                return amd_events(form, now)
-            case Report.ACTION if form.get("SessionStatus") == "completed":
-                return [Leaving(at=now, reason=EndReason.CALLEE_HUNG_UP)]
-            case Report.ACTION if form.get("SessionStatus") == "failed":
-                cannot = form.get("ErrorCode") in _CANNOT_CONNECT
-                error = RELAY_UNREACHABLE if cannot else TALK_LOST
-                reason = EndReason.CARRIER_FAILED if cannot else EndReason.SERVER_LOST
-                return [Leaving(at=now, reason=reason, error=error)]
+                return amd_events(form, call, now)
+            case Report.ACTION:
+                return action_events(form, now)
             case _:
                 return []

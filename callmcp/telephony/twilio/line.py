@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from callmcp.calls.model import AnsweredBy, EndReason
 from callmcp.clock import Clock
 from callmcp.conversation.events import (
     Digit,
@@ -22,6 +23,7 @@ from callmcp.conversation.events import (
     LineEvent,
     LineLost,
     LineOpened,
+    Recognised,
     SpeechBegan,
     Spoken,
 )
@@ -74,8 +76,10 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _End:
+    reason: EndReason
+
     def frame(self) -> str:
-        return relay.end()
+        return relay.end(handoff=self.reason.value)
 
 
 class _Callee(Enum):
@@ -101,7 +105,7 @@ class RelayLine:
         self._silent = False  # the agent has fallen silent since it was last given words
         self._callee = _Callee.QUIET
         self._keys = ""  # that have not been pressed yet
-        self._ending = False
+        self._ending: EndReason | None = None
         self._timers: dict[str, asyncio.Task[None]] = {}
 
     # The agent's side.
@@ -123,7 +127,7 @@ class RelayLine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def say(self, text: str, *, last: bool, interruptible: bool = True) -> None:
-        if self._closed or self._ending:
+        if self._closed or self._ending is not None:
             return
         if self._cut:
             if last:
@@ -141,20 +145,30 @@ class RelayLine:
 
     async def send_digits(self, digits: str) -> None:
         digits = "".join(digit for digit in digits if digit in relay.DIGITS)  # a language model chose them
-        if digits and not self._closed and not self._ending:
+        if digits and not self._closed and self._ending is None:
             self._keys += digits
             self._post(_Keys(digits))
             self._later("keys", min(TO_PRESS + A_KEY * len(self._keys), PRESSING), self._pressed)
 
-    async def end(self) -> None:
-        if not self._closed and not self._ending:
-            self._ending = True
+    async def end(self, reason: EndReason) -> None:
+        if not self._closed and self._ending is None:
+            self._ending = reason
             if not self._keys:
-                self._hang_up()
+                self._hang_up(reason)
 
-    def _hang_up(self) -> None:
+    def recognised(self, answered_by: AnsweredBy) -> None:
+        """Twilio has told apart who answered; it says so elsewhere, and maybe to another process."""
+        if not self._closed:
+            self._tell(Recognised(answered_by))
+
+    def break_off(self) -> None:
+        """Ends the line as if it had broken, and not the call: Twilio asks what to do with it."""
+        if not self._closed:
+            self._close(LineLost(heard=self._heard_so_far()))
+
+    def _hang_up(self, reason: EndReason) -> None:
         self._outbox.clear()
-        self._post(_End())
+        self._post(_End(reason))
         self._later("close", CLOSING, lambda: self._close(LineClosed(heard=self._heard_so_far())))
 
     # What goes out.
@@ -255,15 +269,15 @@ class RelayLine:
     def _pressed(self) -> None:
         self._keys = ""
         self._stop("keys")
-        if self._ending:
-            self._hang_up()
+        if self._ending is not None:
+            self._hang_up(self._ending)
 
     def _interrupted(self, report: str) -> None:
         """Twilio has purged all that was queued there, so what is queued here goes too."""
         speech = self._speech
         if speech is not None:
             speech.cut(report)
-        if self._ending:
+        if self._ending is not None:
             return
         self._outbox.clear()
         self._keys = ""

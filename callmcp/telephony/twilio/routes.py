@@ -7,6 +7,7 @@ The Origin and Host rules of the MCP endpoint do not hold here; the signature do
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 import structlog
@@ -16,7 +17,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from callmcp.agents.model import Agent
-from callmcp.calls.events import Accepted, Answered, DialFailed, Event, HungUp, Leaving
+from callmcp.agents.operations import Agents
+from callmcp.calls.events import Accepted, Answered, Event, HungUp, Leaving
 from callmcp.calls.model import Call, EndReason
 from callmcp.calls.operations import Calls
 from callmcp.clock import Clock
@@ -24,16 +26,18 @@ from callmcp.conversation.ports import Models
 from callmcp.conversation.run import talk
 from callmcp.errors import Unavailable
 from callmcp.telephony.twilio import relay
-from callmcp.telephony.twilio.addresses import PREFIX, Report
+from callmcp.telephony.twilio.addresses import PREFIX, Addresses, Report
 from callmcp.telephony.twilio.inbox import Envelope, Inbox, Refusal, Refused
 from callmcp.telephony.twilio.line import RelayLine
-from callmcp.telephony.twilio.twiml import hang_up
+from callmcp.telephony.twilio.twiml import converse, hang_up
 
 log = structlog.get_logger()
 
 FORM_LIMIT = 64 * 1024  # bytes; a callback has about 1,500
 MAX_FIELDS = 200
 SETUP_SECONDS = 10
+ENDED_SECONDS = 3
+ASKED_SECONDS = 3  # recorded: Twilio asks 1.2 s after a session broke
 STATUSES = {
     Refusal.FORGED: 403,
     Refusal.TRUNCATED: 400,
@@ -43,26 +47,42 @@ STATUSES = {
 _NORMAL = 1000
 _POLICY_VIOLATION = 1008
 _OUR_FAULT = 1011
+_RESTARTS = 1012
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """A talk that this process holds. `line` is None until it is connected; `over`: what was said in it is stored."""
+
+    line: RelayLine | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class TwilioRoutes:
-    """`agent_of` finds the voice agent of a call, also one that was deleted since."""
+    """`restart_seconds`: how long a callee waits in silence for the next process when this one stops."""
 
     def __init__(
         self,
         *,
         inbox: Inbox,
         calls: Calls,
-        agent_of: Callable[[str], Awaitable[Agent | None]],
+        agents: Agents,
         models: Models,
         clock: Clock,
+        addresses: Addresses,
+        restart_seconds: float = 4,
     ) -> None:
         self._inbox = inbox
         self._calls = calls
-        self._agent_of = agent_of
+        self._agents = agents
         self._models = models
         self._clock = clock
-        self._talking: set[str] = set()
+        self._addresses = addresses
+        self._restart_seconds = restart_seconds
+        self._talks: dict[str, _Held] = {}
+        self._leaving = False
+        self._asked_for: set[str] = set()  # calls that Twilio will ask about, now that we leave them
+        self._all_asked = asyncio.Event()
 
     def routes(self) -> list[BaseRoute]:
         path = "{call_id}/{token}"
@@ -77,14 +97,14 @@ class TwilioRoutes:
     def _answering(self, report: Report) -> Callable[[Request], Awaitable[Response]]:
         async def take(request: Request) -> Response:
             try:
-                await self._inbox.take(await self._envelope(report, request))
+                call = await self._inbox.take(await self._envelope(report, request))
+                if report is Report.ACTION:
+                    return Response(await self._what_next(call), media_type="text/xml")
             except Refused as refused:
                 return Response(status_code=STATUSES[refused.why])
             except Unavailable as error:
                 log.warning("report_not_stored", report=report.value, error=error.code)
                 return Response(status_code=503)
-            if report is Report.ACTION:
-                return Response(hang_up(), media_type="text/xml")
             return Response(status_code=204)
 
         return take
@@ -110,6 +130,35 @@ class TwilioRoutes:
             parameters=fields,
         )
 
+    async def _what_next(self, call: Call) -> str:
+        """What Twilio does with a call whose session is over. One whose talk broke, and is to go on, is connected anew:
+        to this process, or to whichever is there after `restart_seconds`."""
+        self._asked_for.discard(call.id)
+        if not self._asked_for:
+            self._all_asked.set()
+        agent = await self._agents.version(call.agent_id, call.agent_version)
+        if agent is None or call.status.is_final or call.end_reason is not None or call.breaks == 0:
+            return hang_up()
+        log.info("talk_resumed", call_id=call.id, breaks=call.breaks)
+        pause = self._restart_seconds if self._leaving else 0
+        return converse(call, agent, self._addresses, resumed=True, pause=pause)
+
+    async def hand_over(self) -> None:
+        """Breaks off every talk so that Twilio asks what to do with the call, and is told to connect it again: to the
+        process that comes after this one. Returns when it has asked for all, or takes too long."""
+        self._leaving = True
+        talks = dict(self._talks)
+        if not talks:
+            return
+        log.info("talks_handed_over", talks=len(talks))
+        self._asked_for = set(talks)
+        for held in talks.values():
+            if held.line is not None:
+                held.line.break_off()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ASKED_SECONDS):
+                await self._all_asked.wait()
+
     async def _relay(self, websocket: WebSocket) -> None:
         envelope = Envelope(
             report=Report.RELAY,
@@ -119,50 +168,69 @@ class TwilioRoutes:
         )
         try:
             call = await self._inbox.call_of(envelope)
-            agent = await self._agent_of(call.agent_id)
-            if call.status.is_final or agent is None or call.id in self._talking:
+            agent = await self._agents.version(call.agent_id, call.agent_version)
+            if call.status.is_final or agent is None or self._leaving:
                 raise self._inbox.refusal(Refusal.WRONG_CALL)
         except (Refused, Unavailable):
             await websocket.close()  # before it was accepted: HTTP 403
             return
-        self._talking.add(call.id)
+        held = _Held()
+        before, self._talks[call.id] = self._talks.get(call.id), held
         try:
             with structlog.contextvars.bound_contextvars(call_id=call.id):
-                await self._connected(Socket(websocket), call, agent)
+                await self._connected(Socket(websocket), call, agent, held, before)
         finally:
-            self._talking.discard(call.id)
+            held.over.set()
+            if self._talks.get(call.id) is held:
+                del self._talks[call.id]
 
-    async def _connected(self, socket: "Socket", call: Call, agent: Agent) -> None:
+    async def _connected(self, socket: "Socket", call: Call, agent: Agent, held: _Held, before: _Held | None) -> None:
         try:
             await socket.accept()
-            await self._talk(socket, call, agent)
+            await self._talk(socket, call, agent, held, before)
         except ConnectionError:
             log.warning("relay_gone")
         except Unavailable as error:
-            # A talk that cannot be recorded is not held; Twilio asks `action` what to do, and hangs up.
+            # A talk that cannot be recorded is not held; Twilio asks `action` what to do.
             log.warning("talk_not_stored", error=error.code)
             await socket.close(_OUR_FAULT)
 
-    async def _talk(self, socket: "Socket", call: Call, agent: Agent) -> None:
+    async def _talk(self, socket: "Socket", call: Call, agent: Agent, held: _Held, before: _Held | None) -> None:
         setup = await self._setup(socket)
         if setup is None or (call.carrier_id is not None and setup.call_sid != call.carrier_id):
             self._inbox.refusal(Refusal.WRONG_CALL)
             await socket.close(_POLICY_VIOLATION)
             return
+        if before is not None:
+            await _has_ended(before)
         now = self._clock.now()
         call = await self._calls.observe(call.id, Accepted(at=now, carrier_id=setup.call_sid), Answered(at=now))
         if call.status.is_final:
             await socket.close()
             return
-        await talk(
-            call,
-            agent,
-            line=RelayLine(socket, clock=self._clock),
-            models=self._models,
-            observe=self._observe_talk,
-            clock=self._clock,
-        )
-        await socket.close()
+        call, turns = await self._calls.read(call)
+        held.line = line = RelayLine(socket, clock=self._clock)
+        telling = asyncio.create_task(self._tell_who_answered(call, line))
+        try:
+            whole = await talk(
+                call,
+                agent,
+                line=line,
+                models=self._models,
+                observe=self._observe_talk,
+                clock=self._clock,
+                turns=turns,
+            )
+        finally:
+            telling.cancel()
+        await socket.close(_NORMAL if whole else _RESTARTS)
+
+    async def _tell_who_answered(self, call: Call, line: RelayLine) -> None:
+        """A machine that no message is left on is hung up by whoever hears that it is one."""
+        if call.voicemail_message is not None:
+            answered_by = await self._calls.until_told_apart(call.id)
+            if answered_by is not None:
+                line.recognised(answered_by)
 
     async def _setup(self, socket: "Socket") -> relay.Setup | None:
         try:
@@ -180,10 +248,20 @@ class TwilioRoutes:
 
 def _of_talk(event: Event) -> Event:
     match event:
-        case HungUp(at=at, reason=reason, error=error) | DialFailed(at=at, reason=reason, error=error):
+        case HungUp(at=at, reason=reason, error=error):
             return Leaving(at=at, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)
         case _:
             return event
+
+
+async def _has_ended(held: _Held) -> None:
+    """Twilio has one session a call: one before this is gone, though we may not know yet. What was said in it is stored
+    before it is read."""
+    if held.line is not None:
+        held.line.break_off()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ENDED_SECONDS):
+            await held.over.wait()
 
 
 class Socket:
