@@ -72,7 +72,7 @@ class OutcomeView(View):
 
 class RecordingView(View):
     status: RecordingStatus = Field(
-        description="requested and in-progress: wait. completed: it can be fetched. absent: there was nothing to record."
+        description="requested, in-progress: wait. completed: it can be fetched. absent: there was nothing to record."
     )
     duration_seconds: int | None = Field(default=None, description="How long it is.")
     url: str | None = Field(
@@ -270,8 +270,8 @@ _NEXT_BY_REASON: Mapping[EndReason, str] = {
     "to call again with make_call and a new idempotency key.",
 }
 _MESSAGE_LEFT = (
-    "A machine answered and the message was left on it; nobody was spoken to. Give them time to call back before you call "
-    "again with make_call and a new idempotency key."
+    "A machine answered and the message was left on it; nobody was spoken to. Give them time to call back before you "
+    "call again with make_call and a new idempotency key."
 )
 _OPTED_OUT = " The callee asked not to be called again: do not call this number again."
 

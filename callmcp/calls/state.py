@@ -272,7 +272,11 @@ def _why_closed(call: Call, reason: EndReason) -> EndReason:
 def _talk_broke(call: Call, event: TalkBroke) -> dict[str, Any]:
     if call.status.is_final or call.end_reason is not None:
         return {}
-    if call.breaks < MAX_BREAKS and call.end_requested_at is None:
+    if call.end_requested_at is not None:
+        return {"end_reason": EndReason.ENDED_BY_CALLER}
+    if call.opt_out:  # who does not want to be called is not held on the line either
+        return {"end_reason": EndReason.AGENT_HUNG_UP}
+    if call.breaks < MAX_BREAKS:
         return {"breaks": call.breaks + 1}
     return {"end_reason": event.reason, "error": event.error}
 

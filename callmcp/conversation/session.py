@@ -125,7 +125,8 @@ class Session:
         self._phrases = self._manners.phrases
         self._turns: list[Turn] = list(turns)
         self._resumed = bool(turns)
-        self._unanswered = bool(turns) and turns[-1].speaker is Speaker.CALLEE
+        # What was said before the line broke, and nobody has answered.
+        self._unanswered = turns[-1].text if turns and turns[-1].speaker is Speaker.CALLEE else ""
         self._actions: list[Action] = []
         self._now: datetime = _NEVER
         self._line = ""  # what the agent has said of its line under way
@@ -313,8 +314,8 @@ class Session:
 
     def _take_up(self) -> None:
         """Answers what the callee said."""
-        heard = self.transcript[-1].text if self._unanswered else self._pending
-        self._unanswered = False
+        heard = f"{self._unanswered} {self._pending}"
+        self._unanswered = ""
         if asks_not_to_be_called(heard):
             self._note_opt_out()
             self._leave(self._phrases.opted_out)

@@ -66,6 +66,19 @@ class ListAgents(Arguments):
     pass
 
 
+class AskedQuestion(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Text = Field(
+        pattern=f"^{QUESTION_NAME.pattern}$", description="What to call its answer, such as delivery_day."
+    )
+    question: Text = Field(min_length=1, max_length=MAX_QUESTION, description="What to find out, as one would ask it.")
+    type: AnswerType = Field(default=AnswerType.STRING, description="What kind of answer it has.")
+    choices: list[Annotated[Text, Field(min_length=1, max_length=MAX_CHOICE)]] = Field(
+        default=[], max_length=MAX_CHOICES, description="The answers there are, for the type choice and no other."
+    )
+
+
 class MakeCall(Arguments):
     agent_id: Text = Field(max_length=100, description="Which voice agent speaks, such as agt_9f2a1c; see list_agents.")
     to: Text = Field(
@@ -117,19 +130,6 @@ class MakeCall(Arguments):
         default=None,
         pattern=f"^{LANGUAGE.pattern}$",
         description="What the voice agent is to speak, such as en-US or de-DE; its own language otherwise.",
-    )
-
-
-class AskedQuestion(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: Text = Field(
-        pattern=f"^{QUESTION_NAME.pattern}$", description="What to call its answer, such as delivery_day."
-    )
-    question: Text = Field(min_length=1, max_length=MAX_QUESTION, description="What to find out, as one would ask it.")
-    type: AnswerType = Field(default=AnswerType.STRING, description="What kind of answer it has.")
-    choices: list[Annotated[Text, Field(min_length=1, max_length=MAX_CHOICE)]] = Field(
-        default=[], max_length=MAX_CHOICES, description="The answers there are, for the type choice and no other."
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callmcp.agents.questions import Question
 from callmcp.calls import events
 from callmcp.calls.events import (
     Accepted,
@@ -31,9 +32,12 @@ from callmcp.calls.events import (
     NotAnswered,
     OptedOut,
     OwnerLost,
+    Recorded,
     Ringing,
+    TalkBroke,
     TurnSpoken,
     Unreported,
+    VoicemailLeft,
 )
 from callmcp.calls.model import (
     FINAL,
@@ -45,9 +49,11 @@ from callmcp.calls.model import (
     EndReason,
     GoalMet,
     Outcome,
+    Recording,
+    RecordingStatus,
     Speaker,
 )
-from callmcp.calls.state import LOST, SILENT, TO_A_MACHINE, TRANSITIONS, apply
+from callmcp.calls.state import LOST, SILENT, TRANSITIONS, apply
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = START + timedelta(seconds=30)
@@ -71,6 +77,8 @@ QUEUED = Call(
 )
 BROKEN = CallError(code="carrier_failed", message="It broke.", carrier_code="503")
 MET = Outcome(goal_met=GoalMet.YES, summary="It was agreed.")
+SAID = TurnSpoken(at=datetime(2026, 1, 1, 0, 0, 4, tzinfo=UTC), speaker=Speaker.CALLEE, text="Yes, gladly.")
+RECORDED = Recording(status=RecordingStatus.COMPLETED, carrier_id="RE1", duration_seconds=9)
 S = CallStatus
 
 
@@ -101,6 +109,9 @@ def samples(when: datetime) -> Sequence[Event]:
         Leaving(at=when, reason=EndReason.AGENT_HUNG_UP),
         Asked(at=when),
         Unreported(at=when),
+        TalkBroke(at=when, reason=EndReason.SERVER_LOST, error=BROKEN),
+        VoicemailLeft(at=when),
+        Recorded(at=when, recording=RECORDED),
         *(Judged(at=when, outcome=Outcome(goal_met=met, summary="So it is.")) for met in GoalMet),
     )
 
@@ -279,12 +290,15 @@ def test_a_call_that_nobody_answered_gets_no_answer_later(status: CallStatus) ->
 def test_a_machine_that_is_found_out_late_takes_the_success_back(who: AnsweredBy) -> None:
     call = reduce(apply, (Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED)
 
-    assert call.outcome == TO_A_MACHINE
+    assert call.outcome is not None
+    assert (call.outcome.goal_met, call.outcome.summary) == (GoalMet.NO, "A machine answered; nobody was spoken to.")
 
 
 @pytest.mark.parametrize("who", [AnsweredBy.HUMAN, AnsweredBy.UNKNOWN, AnsweredBy.IVR])
 def test_a_goal_that_was_met_with_anybody_else_stays_met(who: AnsweredBy) -> None:
-    call = reduce(apply, (Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED)
+    call = reduce(
+        apply, (SAID, Judged(at=at(5), outcome=MET), HungUp(at=at(6)), Detected(at=at(8), answered_by=who)), QUEUED
+    )
 
     assert call.outcome == MET
 
@@ -296,7 +310,9 @@ def test_who_answered_is_what_was_said_first() -> None:
 
 
 def test_a_decided_outcome_stays_and_an_unknown_one_may_be_decided() -> None:
-    unknown = apply(QUEUED, Judged(at=at(5), outcome=Outcome(goal_met=GoalMet.UNKNOWN, summary="Who knows?")))
+    unknown = apply(
+        apply(QUEUED, SAID), Judged(at=at(5), outcome=Outcome(goal_met=GoalMet.UNKNOWN, summary="Who knows?"))
+    )
     met = apply(unknown, Judged(at=at(6), outcome=MET))
 
     assert met.outcome == MET
@@ -350,8 +366,9 @@ def test_a_hang_up_that_was_asked_for_is_the_callers_when_the_carrier_does_not_s
         ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.CALLEE_HUNG_UP), HungUp(at=LATER)), GoalMet.UNKNOWN),
         ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.CARRIER_FAILED), HungUp(at=LATER)), GoalMet.UNKNOWN),
         ((Answered(at=at(3)), Leaving(at=at(5), reason=EndReason.SERVER_LOST), HungUp(at=LATER)), GoalMet.UNKNOWN),
-        ((Answered(at=at(3)), HungUp(at=LATER), Judged(at=LATER, outcome=MET)), GoalMet.YES),
-        ((Answered(at=at(3)), Judged(at=at(5), outcome=MET), OwnerLost(at=LATER)), GoalMet.YES),
+        ((Answered(at=at(3)), SAID, HungUp(at=LATER), Judged(at=LATER, outcome=MET)), GoalMet.YES),
+        ((Answered(at=at(3)), HungUp(at=LATER), Judged(at=LATER, outcome=MET)), GoalMet.NO),
+        ((Answered(at=at(3)), SAID, Judged(at=at(5), outcome=MET), OwnerLost(at=LATER)), GoalMet.YES),
     ],
 )
 def test_an_end_without_a_judged_talk_still_says_what_came_of_it(seen: Sequence[Event], met: GoalMet | None) -> None:
@@ -364,3 +381,83 @@ def test_only_signs_of_life_of_the_line_count_as_such() -> None:
     alive = {type(event) for event in samples(LATER) if apply(called(S.RINGING), event).heard_from_at == LATER}
 
     assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked}
+
+
+# What a talk leaves behind.
+
+QUESTIONS = (Question(name="day", question="Which day?"), Question(name="guests", question="How many are you?"))
+TALKING = reduce(apply, (Answered(at=at(3)), SAID), QUEUED)
+BROKE = TalkBroke(at=at(5), reason=EndReason.SERVER_LOST, error=BROKEN)
+
+
+def test_a_talk_that_breaks_is_taken_up_again_twice_and_then_ends_the_call() -> None:
+    twice = reduce(apply, (BROKE, BROKE), TALKING)
+    assert (twice.breaks, twice.end_reason, twice.status) == (2, None, S.IN_PROGRESS)
+
+    thrice = apply(twice, BROKE)
+    assert (thrice.breaks, thrice.end_reason, thrice.error) == (2, EndReason.SERVER_LOST, BROKEN)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        (Leaving(at=at(4), reason=EndReason.AGENT_HUNG_UP),),
+        (EndRequested(at=at(4)),),
+        (OptedOut(at=at(4)),),
+        (HungUp(at=at(4)),),
+    ],
+    ids=["the agent had hung up", "its end was asked for", "the callee opted out", "the line is down"],
+)
+def test_a_talk_that_was_to_end_is_not_taken_up_again(before: Sequence[Event]) -> None:
+    call = reduce(apply, (*before, BROKE), TALKING)
+
+    assert call.breaks == 0
+    assert call.end_reason is not None
+
+
+@pytest.mark.parametrize("who", [AnsweredBy.MACHINE, AnsweredBy.FAX])
+def test_a_line_that_closes_on_a_machine_was_ended_because_it_is_one(who: AnsweredBy) -> None:
+    found = apply(TALKING, Detected(at=at(5), answered_by=who))
+
+    left = apply(found, Leaving(at=at(6), reason=EndReason.CALLEE_HUNG_UP))
+    assert left.end_reason is EndReason.MACHINE
+    assert apply(found, HungUp(at=at(6))).end_reason is EndReason.MACHINE
+
+
+def test_a_message_that_was_left_is_told_and_no_goal_was_met_by_it() -> None:
+    call = reduce(
+        apply,
+        (Detected(at=at(4), answered_by=AnsweredBy.MACHINE), VoicemailLeft(at=at(9)), HungUp(at=at(10))),
+        replace(TALKING, questions=QUESTIONS),
+    )
+
+    assert call.voicemail_left
+    assert call.outcome is not None
+    assert call.outcome.goal_met is GoalMet.NO
+    assert "The message was left on it." in call.outcome.summary
+    assert [answer.name for answer in call.outcome.answers] == ["day", "guests"]
+    assert all(answer.value is None and answer.error for answer in call.outcome.answers)
+
+
+@pytest.mark.parametrize("end", [FoundBusy(at=LATER), NotAnswered(at=LATER), GivenUp(at=LATER), OwnerLost(at=LATER)])
+def test_every_question_has_an_answer_or_an_error_however_the_call_ends(end: Event) -> None:
+    before = replace(QUEUED, questions=QUESTIONS)
+    call = reduce(apply, (FellSilent(at=at(1)), end) if isinstance(end, GivenUp) else (end,), before)
+
+    assert call.outcome is not None
+    assert [(answer.name, answer.value) for answer in call.outcome.answers] == [("day", None), ("guests", None)]
+    assert all(answer.error for answer in call.outcome.answers)
+
+
+def test_a_call_that_was_not_to_be_recorded_has_no_recording() -> None:
+    assert apply(TALKING, Recorded(at=at(9), recording=RECORDED)) is TALKING
+
+
+def test_a_recording_goes_forward_and_never_back() -> None:
+    begun = Recording(status=RecordingStatus.IN_PROGRESS, carrier_id="RE1")
+    call = replace(TALKING, recording=Recording(status=RecordingStatus.REQUESTED))
+
+    assert apply(call, Recorded(at=at(5), recording=begun)).recording == begun
+    complete = apply(call, Recorded(at=at(9), recording=RECORDED))
+    assert apply(complete, Recorded(at=at(10), recording=begun)) is complete
+    assert apply(apply(complete, HungUp(at=at(11))), Recorded(at=at(12), recording=RECORDED)).recording == RECORDED

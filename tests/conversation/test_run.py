@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
 from callmcp.calls.events import Answered, Event, HungUp
 from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
 from callmcp.conversation.events import EndTheCall, LineEvent, LineOpened, Piece, PressKeys
-from callmcp.conversation.ports import Line
+from callmcp.conversation.outcome import Judgement
+from callmcp.conversation.phrases import ENGLISH
+from callmcp.conversation.ports import LanguageModel, Line
 from callmcp.conversation.prompt import Brief, opening
 from callmcp.conversation.run import JUDGING_SECONDS, talk
 from callmcp.conversation.session import Manners
+from callmcp.errors import Unavailable
 from callmcp.telephony.simulator.callee import (
     HangsUp,
     IsTakenFor,
@@ -25,11 +29,11 @@ from callmcp.telephony.simulator.callee import (
 )
 from callmcp.telephony.simulator.line import SimulatedLine
 from tests import world as worlds
-from tests.world import World
+from tests.world import OneModel, World
 
 pytestmark = pytest.mark.anyio
-MANNERS = Manners()
 MET = Outcome(goal_met=GoalMet.YES, summary="It was agreed.")
+AGREED = Judgement(goal_met=MET.goal_met, summary=MET.summary)
 
 
 @dataclass
@@ -39,7 +43,7 @@ class Model:
     world: World
     words: Sequence[Piece | Exception] = ("Good. ", "Goodbye.", EndTheCall())
     seconds: float = 0
-    judgement: Outcome | Exception | None = MET
+    judgement: Judgement | Exception | None = AGREED
     asked_with: Sequence[Turn] = ()
     judged_with: EndReason | None = None
 
@@ -52,7 +56,7 @@ class Model:
                 raise word
             yield word
 
-    async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Outcome:  # noqa: ARG002
+    async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Judgement:  # noqa: ARG002
         self.judged_with = ended
         if self.judgement is None:
             await self.world.clock.sleep(3600)
@@ -86,7 +90,7 @@ async def hold(
             call,
             world.agent,
             line=line or callee,
-            model=model or Model(world),
+            models=OneModel(model or Model(world)),
             observe=world.calls.observe,
             clock=world.clock,
         )
@@ -113,7 +117,7 @@ async def test_the_record_of_an_ended_talk_has_its_turns_and_its_outcome_at_once
     line = SimulatedLine([Listens(), Says("Yes?"), StaysSilent()], world.clock)
     acting = asyncio.create_task(line.act())
     talking = asyncio.create_task(
-        talk(call, world.agent, line=line, model=Model(world), observe=observe, clock=world.clock)
+        talk(call, world.agent, line=line, models=OneModel(Model(world)), observe=observe, clock=world.clock)
     )
     await world.clock.advance(60)
     await talking
@@ -121,7 +125,7 @@ async def test_the_record_of_an_ended_talk_has_its_turns_and_its_outcome_at_once
 
     assert [call.outcome for call in seen if call.status.is_final] == [MET]
     assert seen[-1].end_reason is EndReason.AGENT_HUNG_UP
-    assert words((await world.record(call))[1]) == [opening(world.agent), "Yes?", "Good. Goodbye."]
+    assert words((await world.record(call))[1]) == [opening(world.agent, "en-US"), "Yes?", "Good. Goodbye."]
 
 
 async def test_a_carrier_that_says_it_is_over_while_the_talk_is_being_judged_does_not_make_it_lost(
@@ -130,14 +134,16 @@ async def test_a_carrier_that_says_it_is_over_while_the_talk_is_being_judged_doe
     call = await answered(world)
 
     class Judge(Model):
-        async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Outcome:  # noqa: ARG002
+        async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Judgement:  # noqa: ARG002
             await world.calls.observe(call.id, HungUp(at=world.clock.now()))
-            return MET
+            return AGREED
 
     line = SimulatedLine([Listens(), Says("Yes?"), StaysSilent()], world.clock)
     acting = asyncio.create_task(line.act())
     talking = asyncio.create_task(
-        talk(call, world.agent, line=line, model=Judge(world), observe=world.calls.observe, clock=world.clock)
+        talk(
+            call, world.agent, line=line, models=OneModel(Judge(world)), observe=world.calls.observe, clock=world.clock
+        )
     )
     await world.clock.advance(60)
     await talking
@@ -164,7 +170,7 @@ async def test_words_that_a_model_says_after_it_was_interrupted_are_never_heard(
         world, Listens(), Says("Count."), Listens(words=2), Says("Stop!"), Listens(words=1), HangsUp(), model=model
     )
 
-    assert words(turns) == [opening(world.agent), "Count.", "One two", "Stop!", "One"]
+    assert words(turns) == [opening(world.agent, "en-US"), "Count.", "One two", "Stop!", "One"]
 
 
 async def test_a_key_pressed_over_the_agent_is_heard(world: World) -> None:
@@ -187,7 +193,7 @@ async def test_a_model_that_fails_is_in_the_record_and_the_callee_hears_a_goodby
     assert (call.status, call.end_reason) == (CallStatus.COMPLETED, EndReason.AGENT_HUNG_UP)
     assert call.error is not None
     assert call.error.code == "model_failed"
-    assert turns[-1].text == MANNERS.failed
+    assert turns[-1].text == ENGLISH.failed
 
 
 async def test_a_model_that_is_too_slow_is_in_the_record(world: World) -> None:
@@ -197,7 +203,7 @@ async def test_a_model_that_is_too_slow_is_in_the_record(world: World) -> None:
 
     assert call.error is not None
     assert call.error.code == "model_failed"
-    assert turns[-1].text == f"{MANNERS.filler} {MANNERS.failed}"
+    assert turns[-1].text == f"{ENGLISH.filler} {ENGLISH.failed}"
 
 
 @pytest.mark.parametrize("judgement", [RuntimeError("no such model"), None])
@@ -250,20 +256,96 @@ class BrokenLine:
         if self.error is not None:
             raise self.error
 
-    async def say(self, text: str, *, last: bool) -> None: ...
+    async def say(self, text: str, *, last: bool, interruptible: bool = True) -> None: ...
 
     async def send_digits(self, digits: str) -> None: ...
 
-    async def end(self) -> None: ...
+    async def end(self, reason: EndReason) -> None: ...
 
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError()])
-async def test_a_line_that_breaks_is_a_failed_call_with_a_reason(world: World, error: Exception | None) -> None:
+async def test_a_line_that_breaks_is_not_the_end_of_the_call(world: World, error: Exception | None) -> None:
     call, _ = await hold(world, line=BrokenLine(error))
 
-    assert (call.status, call.end_reason) == (CallStatus.FAILED, EndReason.CARRIER_FAILED)
-    assert call.error is not None
-    assert call.error.code == "line_lost"
+    assert (call.status, call.end_reason, call.outcome) == (CallStatus.IN_PROGRESS, None, None)
+
+
+async def test_a_talk_goes_on_while_the_store_is_away_and_is_recorded_when_it_is_back(world: World) -> None:
+    call = await answered(world)
+    line = SimulatedLine([Listens(), Says("Yes?"), StaysSilent()], world.clock)
+    away_until = world.clock.now() + timedelta(seconds=8)
+
+    async def observe(call_id: str, *events: Event) -> Call:
+        if world.clock.now() < away_until:
+            raise Unavailable("The database is away.")
+        return await world.calls.observe(call_id, *events)
+
+    acting = asyncio.create_task(line.act())
+    model = Model(world)
+    talking = asyncio.create_task(
+        talk(call, world.agent, line=line, models=OneModel(model), observe=observe, clock=world.clock)
+    )
+    await world.clock.advance(4)
+    assert words(model.asked_with)[-1] == "Yes?"
+    assert not (await world.record(call))[1]
+    await world.clock.advance(30)
+    await talking
+    acting.cancel()
+
+    record, turns = await world.record(call)
+    assert words(turns) == [opening(world.agent, "en-US"), "Yes?", "Good. Goodbye."]
+    assert record.outcome == MET
+
+
+async def test_a_talk_that_goes_on_has_only_the_time_that_is_left(world: World) -> None:
+    call = replace(await answered(world), max_duration_seconds=60)
+    began = world.clock.now()
+    await world.clock.advance(50)
+    line = SimulatedLine([StaysSilent()], world.clock)
+    acting = asyncio.create_task(line.act())
+    talking = asyncio.create_task(
+        talk(
+            call,
+            world.agent,
+            line=line,
+            models=OneModel(Model(world)),
+            observe=world.calls.observe,
+            clock=world.clock,
+            turns=[Turn(index=0, at=began, speaker=Speaker.AGENT, text="Hello.")],
+        )
+    )
+    await world.clock.advance(60)
+    await talking
+    acting.cancel()
+
+    record, _ = await world.record(call)
+    assert record.end_reason is EndReason.MAX_DURATION
+    assert record.ended_at is not None
+    assert (record.ended_at - began).total_seconds() < 62
+
+
+async def test_a_model_that_fails_is_replaced_by_the_next_for_the_talk_and_for_the_judgement(world: World) -> None:
+    dead, alive = Model(world, words=[RuntimeError("no key")]), Model(world)
+
+    class Two:
+        def named(self, reference: str) -> LanguageModel:
+            return {"openai:dead": dead, "openai:alive": alive}[reference]
+
+    call = await answered(world)
+    line = SimulatedLine([Listens(), Says("Yes?"), StaysSilent()], world.clock)
+    acting = asyncio.create_task(line.act())
+    agent = replace(world.agent, model="openai:dead", fallbacks=("openai:alive",))
+    talking = asyncio.create_task(
+        talk(call, agent, line=line, models=Two(), observe=world.calls.observe, clock=world.clock)
+    )
+    await world.clock.advance(60)
+    await talking
+    acting.cancel()
+
+    record, turns = await world.record(call)
+    assert words(turns)[-1] == "Good. Goodbye."
+    assert (record.error, record.outcome) == (None, MET)
+    assert dead.judged_with is None
 
 
 async def test_a_talk_that_is_cancelled_leaves_nothing_running(world: World) -> None:
@@ -276,7 +358,7 @@ async def test_a_talk_that_is_cancelled_leaves_nothing_running(world: World) -> 
             call,
             world.agent,
             line=line,
-            model=Model(world, seconds=30),
+            models=OneModel(Model(world, seconds=30)),
             observe=world.calls.observe,
             clock=world.clock,
         )
@@ -315,7 +397,7 @@ async def test_a_callee_hangs_up_on_an_agent_that_says_nothing(world: World) -> 
             call,
             world.agent,
             line=line,
-            model=model,
+            models=OneModel(model),
             observe=world.calls.observe,
             clock=world.clock,
             manners=silent,

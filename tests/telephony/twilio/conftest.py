@@ -59,7 +59,9 @@ async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     )
     agent = an_agent()
     await store.add_agent(agent)
-    routes = TwilioRoutes(inbox=inbox, calls=calls, agents=agents, models=Models(), clock=clock, addresses=carrier.addresses)
+    routes = TwilioRoutes(
+        inbox=inbox, calls=calls, agents=agents, models=Models(), clock=clock, addresses=carrier.addresses
+    )
     app = Starlette(routes=routes.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://inside", trust_env=False) as http:
         yield Desk(clock, store, carrier.api, carrier.telephony, calls, inbox, agent, app, http)

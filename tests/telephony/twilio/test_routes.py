@@ -10,7 +10,6 @@ import pytest
 
 from callmcp.calls.events import FellSilent, GivenUp
 from callmcp.calls.model import AnsweredBy, CallStatus, EndReason
-from callmcp.calls.state import TO_A_MACHINE
 from callmcp.telephony.twilio.addresses import Report
 from callmcp.telephony.twilio.routes import FORM_LIMIT, MAX_FIELDS
 from tests.telephony.twilio.api import ACCOUNT, TOKEN
@@ -127,7 +126,8 @@ async def test_who_answered_is_still_learnt_after_the_end_and_a_machine_is_no_su
     await desk.post(Report.AMD, call, amd(word))
     learnt = replace(over, answered_by=AnsweredBy.HUMAN)
     if word != "human":
-        learnt = replace(over, answered_by=AnsweredBy.MACHINE, outcome=TO_A_MACHINE)
+        to_a_machine = Outcome(goal_met=GoalMet.NO, summary="A machine answered; nobody was spoken to.")
+        learnt = replace(over, answered_by=AnsweredBy.MACHINE, outcome=to_a_machine)
     assert await desk.now(call) == learnt
     assert await desk.hung_up() == []
 
