@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from callmcp.agents.model import Agent
 from callmcp.agents.questions import AnswerType, Question
@@ -19,6 +19,7 @@ from callmcp.calls.model import (
     RecordingStatus,
     Speaker,
     Turn,
+    Value,
 )
 
 SHORT_CONTEXT = 200
@@ -57,7 +58,8 @@ class QuestionView(View):
 
 class AnswerView(View):
     name: str = Field(description="The question's name.")
-    value: str | int | float | bool | None = Field(
+    # A union of types is what schemas cannot say without making some client drop the tool.
+    value: Annotated[Value | None, WithJsonSchema({})] = Field(
         default=None, description="The answer, of the question's type; absent when there is none."
     )
     evidence: int | None = Field(default=None, description="Index of the turn of the transcript that says so.")

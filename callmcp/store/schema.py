@@ -105,10 +105,12 @@ def _set_write_ahead_log(engine: Engine) -> None:
     """The mode is a property of the file. Changing it needs the file alone and does not wait for that by itself."""
     deadline = time.monotonic() + BUSY_SECONDS
     with engine.connect() as connection:
-        while connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
+        while True:
             try:
+                if connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal":
+                    return
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-            except engine.dialect.loaded_dbapi.Error:
+            except engine.dialect.loaded_dbapi.Error:  # to look at the mode needs the file too while another changes it
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)

@@ -172,10 +172,10 @@ def test_every_event_in_every_status_moves_the_line_as_laid_down(status: CallSta
     assert (after.ended_at is not None) is after.status.is_final
     assert (after.end_reason is not None) is (after.status.is_final or isinstance(event, Leaving))
     assert after.outcome is not None or after.status is S.COMPLETED or not after.status.is_final
-    assert apply(after, event) == after or isinstance(event, TurnSpoken | Accepted)
+    assert apply(after, event) == after or isinstance(event, TurnSpoken | Accepted | TalkBroke)
     if status.is_final:
         untouchable = {field.name for field in fields(Call)} - {
-            "answered_at", "answered_by", "outcome", "opt_out", "turn_count", "carrier_id"
+            "answered_at", "answered_by", "outcome", "opt_out", "turn_count", "carrier_id", "voicemail_left"
         }  # fmt: skip
         assert all(getattr(after, name) == getattr(before, name) for name in untouchable)
 
@@ -380,7 +380,7 @@ def test_an_end_without_a_judged_talk_still_says_what_came_of_it(seen: Sequence[
 def test_only_signs_of_life_of_the_line_count_as_such() -> None:
     alive = {type(event) for event in samples(LATER) if apply(called(S.RINGING), event).heard_from_at == LATER}
 
-    assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked}
+    assert alive == {Accepted, Dialled, Ringing, Answered, Detected, TurnSpoken, Leaving, Asked, TalkBroke}
 
 
 # What a talk leaves behind.

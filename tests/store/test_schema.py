@@ -18,12 +18,27 @@ from callmcp.store.sql import SqlStore
 from tests import postgres
 
 DESCRIPTIONS = {
-    "sqlite": "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'alembic%'",
+    "sqlite": """
+        SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL
+        UNION ALL
+        SELECT name, CASE WHEN sql LIKE '%WITHOUT ROWID%' THEN 'no rowid' ELSE 'rowid' END
+          FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'alembic%'
+        UNION ALL
+        SELECT t.name || '.' || c.name, c.type || ' ' || c."notnull" || ' ' || c.pk
+          FROM sqlite_master t JOIN pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'alembic%'
+        UNION ALL
+        SELECT t.name || '.' || k."from", k."table" || '.' || k."to" || ' ' || k.on_delete
+          FROM sqlite_master t JOIN pragma_foreign_key_list(t.name) k WHERE t.type = 'table'
+        UNION ALL
+        SELECT t.name || '.' || i.name, i."unique" || ' ' || group_concat(c.name)
+          FROM sqlite_master t JOIN pragma_index_list(t.name) i JOIN pragma_index_info(i.name) c
+         WHERE t.type = 'table' AND t.name NOT LIKE 'alembic%' GROUP BY t.name, i.name, i."unique"
+    """,
     "postgresql": """
         SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE 'alembic%'
         UNION ALL
-        SELECT table_name || '.' || column_name, concat_ws(' ', ordinal_position, data_type, is_nullable,
-               column_default, character_maximum_length, numeric_precision)
+        SELECT table_name || '.' || column_name, concat_ws(' ', data_type, is_nullable, character_maximum_length,
+               numeric_precision)
           FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'alembic%'
         UNION ALL
         SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
@@ -34,7 +49,8 @@ DESCRIPTIONS = {
 
 
 def described(engine: Engine) -> set[tuple[str, str]]:
-    """Everything that the database itself says of its tables, columns, constraints and indexes."""
+    """What the database itself says of its tables, columns, constraints and indexes. Not in which order columns stand,
+    nor what rows from before a column was added have in it: every row is written whole, by the names of its columns."""
     with engine.connect() as connection:
         return {(row[0], row[1]) for row in connection.execute(text(DESCRIPTIONS[engine.dialect.name]))}
 
