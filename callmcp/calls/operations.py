@@ -22,6 +22,7 @@ from callmcp.calls.events import (
     FellSilent,
     Leaving,
     Ringing,
+    TalkBroke,
 )
 from callmcp.calls.model import (
     AnsweredBy,
@@ -195,7 +196,11 @@ class Calls:
         begins = any(isinstance(event, _BEGINNINGS) for event in events)
         if call.status.is_final:
             return begins and call.end_reason is EndReason.CARRIER_SILENT
-        leaves = any(isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP for event in events)
+        leaves = call.end_reason is not None and any(
+            isinstance(event, TalkBroke)
+            or (isinstance(event, Leaving) and event.reason is not EndReason.CALLEE_HUNG_UP)
+            for event in events
+        )
         return leaves or (begins and call.end_requested_at is not None)
 
     def _owned(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

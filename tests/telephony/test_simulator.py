@@ -14,7 +14,8 @@ from callmcp.clock import Clock, SystemClock
 from callmcp.conversation.events import Piece
 from callmcp.conversation.prompt import DISCLOSURE, Brief
 from callmcp.errors import Unavailable
-from callmcp.llm.scripted import NOT_KNOWN, ScriptedModel
+from callmcp.llm.models import Models
+from callmcp.llm.scripted import NOT_KNOWN
 from callmcp.telephony.simulator.callee import SCENARIOS, scenario_of
 from callmcp.telephony.simulator.client import Simulator
 from tests import world as worlds

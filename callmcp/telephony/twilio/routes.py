@@ -18,8 +18,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
-from callmcp.calls.events import Accepted, Answered, Event, HungUp, Leaving
-from callmcp.calls.model import Call, EndReason
+from callmcp.calls.events import Accepted, Answered, Event, HungUp
+from callmcp.calls.model import Call
 from callmcp.calls.operations import Calls
 from callmcp.clock import Clock
 from callmcp.conversation.ports import Models
@@ -52,9 +52,9 @@ _RESTARTS = 1012
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """A talk that this process holds. `line` is None until it is connected; `over`: what was said in it is stored."""
+    """A talk that this process holds. `over`: what was said in it is stored."""
 
-    line: RelayLine | None = None
+    line: RelayLine
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -153,8 +153,7 @@ class TwilioRoutes:
         log.info("talks_handed_over", talks=len(talks))
         self._asked_for = set(talks)
         for held in talks.values():
-            if held.line is not None:
-                held.line.break_off()
+            held.line.break_off()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ASKED_SECONDS):
                 await self._all_asked.wait()
@@ -174,20 +173,18 @@ class TwilioRoutes:
         except (Refused, Unavailable):
             await websocket.close()  # before it was accepted: HTTP 403
             return
-        held = _Held()
-        before, self._talks[call.id] = self._talks.get(call.id), held
-        try:
-            with structlog.contextvars.bound_contextvars(call_id=call.id):
-                await self._connected(Socket(websocket), call, agent, held, before)
-        finally:
-            held.over.set()
-            if self._talks.get(call.id) is held:
-                del self._talks[call.id]
+        with structlog.contextvars.bound_contextvars(call_id=call.id):
+            await self._connected(Socket(websocket), call, agent)
 
-    async def _connected(self, socket: "Socket", call: Call, agent: Agent, held: _Held, before: _Held | None) -> None:
+    async def _connected(self, socket: "Socket", call: Call, agent: Agent) -> None:
         try:
             await socket.accept()
-            await self._talk(socket, call, agent, held, before)
+            setup = await self._setup(socket)
+            if setup is None or (call.carrier_id is not None and setup.call_sid != call.carrier_id):
+                self._inbox.refusal(Refusal.WRONG_CALL)
+                await socket.close(_POLICY_VIOLATION)
+                return
+            await self._hold(socket, call, agent, setup)
         except ConnectionError:
             log.warning("relay_gone")
         except Unavailable as error:
@@ -195,24 +192,35 @@ class TwilioRoutes:
             log.warning("talk_not_stored", error=error.code)
             await socket.close(_OUR_FAULT)
 
-    async def _talk(self, socket: "Socket", call: Call, agent: Agent, held: _Held, before: _Held | None) -> None:
-        setup = await self._setup(socket)
-        if setup is None or (call.carrier_id is not None and setup.call_sid != call.carrier_id):
-            self._inbox.refusal(Refusal.WRONG_CALL)
-            await socket.close(_POLICY_VIOLATION)
-            return
-        if before is not None:
-            await _has_ended(before)
-        now = self._clock.now()
-        call = await self._calls.observe(call.id, Accepted(at=now, carrier_id=setup.call_sid), Answered(at=now))
-        if call.status.is_final:
-            await socket.close()
-            return
+    async def _hold(self, socket: "Socket", call: Call, agent: Agent, setup: relay.Setup) -> None:
+        """Holds the talk. Twilio has one session a call, so that one before it is gone, though we may not know yet; what
+        was said in it is stored before this one goes on from there."""
+        line = RelayLine(socket, clock=self._clock)
+        held = _Held(line)
+        before, self._talks[call.id] = self._talks.get(call.id), held
+        try:
+            if before is not None:
+                before.line.break_off()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(ENDED_SECONDS):
+                        await before.over.wait()
+            now = self._clock.now()
+            call = await self._calls.observe(call.id, Accepted(at=now, carrier_id=setup.call_sid), Answered(at=now))
+            if call.status.is_final:
+                await socket.close()
+            else:
+                await socket.close(_NORMAL if await self._talk(call, agent, line) else _RESTARTS)
+        finally:
+            held.over.set()
+            if self._talks[call.id] is held:
+                del self._talks[call.id]
+
+    async def _talk(self, call: Call, agent: Agent, line: RelayLine) -> bool:
+        """False when the line broke."""
         call, turns = await self._calls.read(call)
-        held.line = line = RelayLine(socket, clock=self._clock)
         telling = asyncio.create_task(self._tell_who_answered(call, line))
         try:
-            whole = await talk(
+            return await talk(
                 call,
                 agent,
                 line=line,
@@ -223,7 +231,6 @@ class TwilioRoutes:
             )
         finally:
             telling.cancel()
-        await socket.close(_NORMAL if whole else _RESTARTS)
 
     async def _tell_who_answered(self, call: Call, line: RelayLine) -> None:
         """A machine that no message is left on is hung up by whoever hears that it is one."""
@@ -242,26 +249,8 @@ class TwilioRoutes:
         return received if isinstance(received, relay.Setup) else None
 
     async def _observe_talk(self, call_id: str, *events: Event) -> Call:
-        """The end of the talk is why the line is being hung up; that it is down is Twilio's to say."""
-        return await self._calls.observe(call_id, *map(_of_talk, events))
-
-
-def _of_talk(event: Event) -> Event:
-    match event:
-        case HungUp(at=at, reason=reason, error=error):
-            return Leaving(at=at, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)
-        case _:
-            return event
-
-
-async def _has_ended(held: _Held) -> None:
-    """Twilio has one session a call: one before this is gone, though we may not know yet. What was said in it is stored
-    before it is read."""
-    if held.line is not None:
-        held.line.break_off()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ENDED_SECONDS):
-            await held.over.wait()
+        """Why the talk ended has been told by its Leaving; that the line is down is Twilio's to say."""
+        return await self._calls.observe(call_id, *(event for event in events if not isinstance(event, HungUp)))
 
 
 class Socket:

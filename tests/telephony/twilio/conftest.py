@@ -64,5 +64,5 @@ async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     )
     app = Starlette(routes=routes.routes())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://inside", trust_env=False) as http:
-        yield Desk(clock, store, carrier.api, carrier.telephony, calls, inbox, agent, app, http)
+        yield Desk(clock, store, carrier.api, carrier.telephony, calls, inbox, agent, routes, app, http)
     await calls.close()

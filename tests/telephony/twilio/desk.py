@@ -23,6 +23,7 @@ from callmcp.store.memory import MemoryStore
 from callmcp.telephony.twilio.addresses import Addresses, Report
 from callmcp.telephony.twilio.client import TwilioTelephony
 from callmcp.telephony.twilio.inbox import Inbox
+from callmcp.telephony.twilio.routes import TwilioRoutes
 from tests.contracts.values import a_call
 from tests.telephony.twilio.api import ACCOUNT, FROM, TOKEN, Api
 
@@ -55,6 +56,7 @@ class Desk:
     calls: Calls
     inbox: Inbox
     agent: Agent
+    routes: TwilioRoutes
     app: Starlette
     http: httpx.AsyncClient
 

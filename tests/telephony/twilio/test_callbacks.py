@@ -24,7 +24,7 @@ from callmcp.calls.events import (
     Ringing,
 )
 from callmcp.calls.model import AnsweredBy, CallStatus, EndReason
-from callmcp.telephony.twilio.callbacks import ANSWERED_BY, amd_events, status_events
+from callmcp.telephony.twilio.callbacks import ANSWERED_BY, action_events, amd_events, status_events
 from tests.contracts.values import a_call
 
 NOW = datetime(2026, 8, 30, 8, 35, tzinfo=UTC)
@@ -86,15 +86,23 @@ def test_a_time_that_cannot_be_is_now(timestamp: str) -> None:
 
 @pytest.mark.parametrize(("word", "answered_by"), ANSWERED_BY.items())
 def test_who_answered_is_told_and_a_machine_is_hung_up_on(word: str, answered_by: AnsweredBy) -> None:
-    events = amd_events({"CallSid": "CA1", "AnsweredBy": word}, NOW)
+    events = amd_events({"CallSid": "CA1", "AnsweredBy": word}, a_call(), NOW)
     assert events[0] == Detected(at=NOW, answered_by=answered_by)
     no_person = answered_by in {AnsweredBy.MACHINE, AnsweredBy.FAX}
     assert events[1:] == ([Leaving(at=NOW, reason=EndReason.MACHINE)] if no_person else [])
 
 
+def test_a_machine_that_a_message_is_left_on_is_not_hung_up_on() -> None:
+    call = a_call(voicemail_message="Please call back.")
+
+    told = amd_events({"CallSid": "CA1", "AnsweredBy": "machine_end_beep"}, call, NOW)
+    assert told == [Detected(at=NOW, answered_by=AnsweredBy.MACHINE)]
+    assert len(amd_events({"CallSid": "CA1", "AnsweredBy": "fax"}, call, NOW)) == 2
+
+
 def test_an_unknown_word_for_who_answered_is_no_event() -> None:
-    assert amd_events({"CallSid": "CA1", "AnsweredBy": "parrot"}, NOW) == []
-    assert amd_events({"CallSid": "CA1"}, NOW) == []
+    assert amd_events({"CallSid": "CA1", "AnsweredBy": "parrot"}, a_call(), NOW) == []
+    assert amd_events({"CallSid": "CA1"}, a_call(), NOW) == []
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["initiated", "ringing", "in-progress", "completed"])))
@@ -109,4 +117,5 @@ def test_callbacks_in_any_order_and_twice_end_alike(order: tuple[str, ...]) -> N
 @given(st.dictionaries(st.sampled_from(["CallStatus", "Timestamp", "CallDuration", "ErrorCode", "X"]), st.text()))
 def test_no_form_makes_it_fail(junk: dict[str, str]) -> None:
     status_events({**junk, "CallSid": "CA1"}, NOW)
-    amd_events(junk, NOW)
+    amd_events(junk, a_call(), NOW)
+    action_events(junk, NOW)

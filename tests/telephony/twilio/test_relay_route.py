@@ -15,10 +15,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from callmcp.calls.events import HungUp
 from callmcp.calls.model import Call, CallStatus
+from callmcp.clock import TestClock
+from callmcp.conversation.phrases import ENGLISH
 from callmcp.telephony.twilio.addresses import Report
 from callmcp.telephony.twilio.inbox import Refusal
 from tests.telephony.twilio.api import ACCOUNT, TOKEN
-from tests.telephony.twilio.desk import PUBLIC, SID, Desk, path, sign
+from tests.telephony.twilio.desk import PUBLIC, SID, Desk, action, amd, path, sign
 
 pytestmark = pytest.mark.anyio
 
@@ -49,9 +51,18 @@ async def relay(desk: Desk) -> AsyncIterator[Relay]:
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
+    ticking = asyncio.create_task(tick(desk.clock))
     yield Relay(desk, f"ws://127.0.0.1:{port}")
+    ticking.cancel()
     server.should_exit = True
     await asyncio.wait_for(serving, 5)
+
+
+async def tick(clock: TestClock) -> None:
+    """Time passes, about twenty times as fast as it does."""
+    while True:
+        await clock.advance(0.02)
+        await asyncio.sleep(0.001)
 
 
 def setup(sid: str = SID, **more: Any) -> str:
@@ -103,15 +114,81 @@ async def test_a_relay_of_another_call_or_of_one_that_is_over_or_has_no_agent_is
     assert [await desk.now(one) for one in (call, other, over, orphan)] == [call, other, over, orphan]
 
 
-async def test_a_second_relay_of_a_call_is_refused_and_the_first_talks_on(relay: Relay) -> None:
+async def said(socket: ClientConnection) -> str:
+    """What the agent says next."""
+    async with asyncio.timeout(5):
+        while True:
+            frame = json.loads(await socket.recv())
+            if frame["type"] == "text" and frame["token"]:
+                return str(frame["token"])
+
+
+async def test_a_relay_that_comes_again_goes_on_where_the_one_before_was(relay: Relay) -> None:
     call = await relay.desk.call()
-    async with relay.connect(call) as socket, asyncio.timeout(5):
+    async with relay.connect(call) as first:
+        await first.send(setup())
+        opening = await said(first)
+        await first.send(json.dumps({"type": "info", "name": "tokensPlayed", "value": opening}))
+        async with relay.connect(call) as second:
+            await second.send(setup(sessionId="VX2"))
+            again = await said(second)
+            assert await closed(first) == 1012
+    assert again == ENGLISH.resumed
+    _, turns = await relay.desk.calls.read(await relay.desk.now(call))
+    assert turns[0].text == opening
+
+
+async def test_a_relay_that_only_claims_to_be_the_calls_own_does_not_end_the_one_there_is(relay: Relay) -> None:
+    call = await relay.desk.call()
+    async with relay.connect(call) as first, asyncio.timeout(5):
+        await first.send(setup())
+        await said(first)
+        async with relay.connect(call) as second:
+            await second.send(setup("CA2"))
+            assert await closed(second) == 1008
+        await (await first.ping())
+        await first.send(json.dumps({"type": "prompt", "voicePrompt": "What is it about?", "last": True}))
+        assert await said(first)
+
+
+async def test_talks_are_handed_over_when_this_process_stops(relay: Relay) -> None:
+    call = await relay.desk.call()
+    async with relay.connect(call) as socket:
         await socket.send(setup())
-        await socket.recv()
-        await relay.refused(call)
-        await socket.send(json.dumps({"type": "info", "name": "agentSpeaking", "value": "on"}))
+        opening = await said(socket)
+        await socket.send(json.dumps({"type": "info", "name": "tokensPlayed", "value": opening}))
         await (await socket.ping())
-    assert relay.desk.inbox.refused == Counter({Refusal.WRONG_CALL: 1})
+        handing_over = asyncio.create_task(relay.desk.routes.hand_over())
+        assert await closed(socket) == 1012
+    assert not handing_over.done()
+    answer = await relay.desk.post(Report.ACTION, call, action("failed", ErrorCode="64105"))
+    assert answer.text.index("<Pause") < answer.text.index("<Connect")
+    async with asyncio.timeout(1):
+        await handing_over
+    await relay.refused(call)  # by this process; there is another
+    now = await relay.desk.now(call)
+    assert (now.breaks, now.end_reason, now.status) == (1, None, CallStatus.IN_PROGRESS)
+
+
+async def test_who_answered_reaches_the_talk_that_is_to_leave_a_message(relay: Relay) -> None:
+    call = await relay.desk.call(voicemail_message="I am an AI. Please call us back.")
+    async with relay.connect(call) as socket:
+        await socket.send(setup())
+        opening = await said(socket)
+        await socket.send(json.dumps({"type": "info", "name": "tokensPlayed", "value": opening}))
+        await relay.desk.post(Report.AMD, call, amd("machine_end_beep"))
+        message = await said(socket)
+        await socket.send(json.dumps({"type": "info", "name": "tokensPlayed", "value": message}))
+        async with asyncio.timeout(5):
+            while json.loads(await socket.recv())["type"] != "end":
+                pass
+        await socket.close()
+    async with asyncio.timeout(5):
+        while (await relay.desk.now(call)).end_reason is None:  # noqa: ASYNC110 - the server learns of it in its own time
+            await asyncio.sleep(0.005)
+    assert message == call.voicemail_message
+    assert (await relay.desk.now(call)).voicemail_left
+    assert await relay.desk.hung_up() == [SID]  # by Leaving, in case the session's end is not heard
 
 
 FIRST_FRAMES = {

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from callmcp.calls.events import FellSilent, GivenUp
-from callmcp.calls.model import AnsweredBy, CallStatus, EndReason
+from callmcp.calls.events import Answered, EndRequested, FellSilent, GivenUp
+from callmcp.calls.model import AnsweredBy, CallStatus, EndReason, GoalMet, Outcome
 from callmcp.telephony.twilio.addresses import Report
 from callmcp.telephony.twilio.routes import FORM_LIMIT, MAX_FIELDS
 from tests.telephony.twilio.api import ACCOUNT, TOKEN
@@ -215,15 +215,13 @@ async def test_who_may_be_a_person_is_not(desk: Desk, word: str) -> None:
     [
         (action("completed"), EndReason.CALLEE_HUNG_UP, None, []),
         (action("ended"), None, None, []),
-        (action("failed", ErrorCode="64105"), EndReason.SERVER_LOST, "talk_lost", [SID]),
-        (action("failed", ErrorCode="64102"), EndReason.CARRIER_FAILED, "relay_unreachable", [SID]),
-        (action("failed", ErrorCode="39001"), EndReason.CARRIER_FAILED, "relay_unreachable", [SID]),
-        (action("failed"), EndReason.SERVER_LOST, "talk_lost", [SID]),
+        (action("ended", HandoffData="max-duration"), EndReason.MAX_DURATION, None, [SID]),
+        (action("ended", HandoffData="something else"), None, None, []),
         (action("puzzled"), None, None, []),
         (status("in-progress"), None, None, []),
     ],
 )
-async def test_twilio_is_told_to_hang_up_however_the_session_ended(
+async def test_twilio_is_told_to_hang_up_when_the_session_has_ended(
     desk: Desk, form: dict[str, str], reason: EndReason | None, code: str | None, ended: list[str]
 ) -> None:
     call = await desk.call()
@@ -236,3 +234,38 @@ async def test_twilio_is_told_to_hang_up_however_the_session_ended(
     assert now.status is CallStatus.IN_PROGRESS
     assert (now.end_reason, now.error and now.error.code) == (reason, code)
     assert await desk.hung_up() == ended
+
+
+@pytest.mark.parametrize(
+    ("form", "reason", "code"),
+    [
+        (action("failed", ErrorCode="64105"), EndReason.SERVER_LOST, "talk_lost"),
+        (action("failed", ErrorCode="64102"), EndReason.CARRIER_FAILED, "relay_unreachable"),
+        (action("failed", ErrorCode="39001"), EndReason.CARRIER_FAILED, "relay_unreachable"),
+        (action("failed"), EndReason.SERVER_LOST, "talk_lost"),
+    ],
+)
+async def test_a_session_that_failed_is_connected_again_twice_and_then_hung_up(
+    desk: Desk, form: dict[str, str], reason: EndReason, code: str
+) -> None:
+    call = await desk.call()
+    await desk.post(Report.STATUS, call, status("in-progress"))
+    for _ in range(2):
+        answer = await desk.post(Report.ACTION, call, form)
+        assert "<Connect" in answer.text
+        assert "<Pause" not in answer.text
+        assert (await desk.now(call)).end_reason is None
+    assert await desk.hung_up() == []
+
+    answer = await desk.post(Report.ACTION, call, form)
+    assert "<Hangup" in answer.text
+    now = await desk.now(call)
+    assert (now.status, now.end_reason, now.error and now.error.code) == (CallStatus.IN_PROGRESS, reason, code)
+    assert await desk.hung_up() == [SID]
+
+
+async def test_a_call_that_was_to_end_is_not_connected_again(desk: Desk) -> None:
+    call = await desk.call(Answered(at=desk.clock.now()), EndRequested(at=desk.clock.now()))
+    answer = await desk.post(Report.ACTION, call, action("failed", ErrorCode="64105"))
+    assert "<Hangup" in answer.text
+    assert (await desk.now(call)).end_reason is EndReason.ENDED_BY_CALLER
