@@ -193,8 +193,8 @@ class TwilioRoutes:
             await socket.close(_OUR_FAULT)
 
     async def _hold(self, socket: "Socket", call: Call, agent: Agent, setup: relay.Setup) -> None:
-        """Holds the talk. Twilio has one session a call, so that one before it is gone, though we may not know yet; what
-        was said in it is stored before this one goes on from there."""
+        """Holds the talk. Twilio has one session a call, so one before it is gone, though we may not know yet; what was
+        said in it is stored before this one goes on from there."""
         line = RelayLine(socket, clock=self._clock)
         held = _Held(line)
         before, self._talks[call.id] = self._talks.get(call.id), held
