@@ -69,7 +69,7 @@ class AnswerView(View):
 class OutcomeView(View):
     goal_met: GoalMet = Field(description="Whether what the call was for has been achieved.")
     summary: str = Field(description="One or two sentences on how it went.")
-    answers: list[AnswerView] = Field(description="One for each question, in their order.")
+    answers: list[AnswerView] | None = Field(default=None, description="One for each question, in their order.")
 
 
 class RecordingView(View):
@@ -114,7 +114,9 @@ class CallSummaryView(View):
     end_reason: EndReason | None = Field(default=None, description="Why the call is over.")
     outcome: OutcomeView | None = Field(default=None, description="Whether the goal was met, apart from the status.")
     opt_out: bool = Field(description="true: the callee asked not to be called again. Respect it.")
-    voicemail_left: bool = Field(description="true: a machine has heard the voicemail message to its end.")
+    voicemail_left: bool | None = Field(
+        default=None, description="Whether a machine has heard voicemail_message to its end, when there is one."
+    )
     recording: RecordingView | None = Field(default=None, description="The carrier's recording, if there is to be one.")
     error: ErrorView | None = Field(default=None, description="What went wrong, when the call failed.")
     idempotency_key: str | None = Field(default=None, description="As given to make_call.")
@@ -125,7 +127,9 @@ class CallSummaryView(View):
 class CallView(CallSummaryView):
     """The record of a call."""
 
-    questions: list[QuestionView] = Field(description="What the call is to find out; outcome.answers has the answers.")
+    questions: list[QuestionView] | None = Field(
+        default=None, description="What the call is to find out; outcome.answers has the answers."
+    )
     voicemail_message: str | None = Field(default=None, description="What is left on a machine; absent: it hangs up.")
     transcript: list[TurnView] = Field(description="What was said, oldest first.")
     replayed: bool = Field(
@@ -151,7 +155,9 @@ class AgentView(View):
         default=None, description="What it leaves on a machine unless make_call says otherwise; absent: it hangs up."
     )
     recording: bool = Field(description="Whether its calls are recorded.")
-    questions: list[QuestionView] = Field(description="What it asks on every call, besides those of make_call.")
+    questions: list[QuestionView] | None = Field(
+        default=None, description="What it asks on every call, besides those of make_call."
+    )
     model: str = Field(description="The language model that speaks; scripted needs none.")
     max_duration_seconds: int = Field(description="The longest call it makes, in seconds.")
     version: int = Field(description="Counts the operator's changes; a call keeps the version it was placed with.")
@@ -165,7 +171,7 @@ def call_view(call: Call, turns: Sequence[Turn] = (), *, replayed: bool = False,
     """The record. `base`: the public URL of this server, which recordings are fetched from."""
     return CallView(
         **_summary(call, base),
-        questions=[question_view(question) for question in call.questions],
+        questions=_questions_view(call.questions),
         voicemail_message=call.voicemail_message,
         transcript=[TurnView(index=t.index, at=t.at, speaker=t.speaker, text=t.text) for t in turns],
         replayed=replayed,
@@ -189,21 +195,23 @@ def agent_view(agent: Agent) -> AgentView:
         language=agent.language,
         voicemail_message=agent.voicemail_message,
         recording=agent.recording,
-        questions=[question_view(question) for question in agent.questions],
+        questions=_questions_view(agent.questions),
         model=agent.model,
         max_duration_seconds=agent.max_duration_seconds,
         version=agent.version,
     )
 
 
-def question_view(question: Question) -> QuestionView:
-    choices = list(question.choices) or None
-    return QuestionView(name=question.name, question=question.question, type=question.type, choices=choices)
+def _questions_view(questions: Sequence[Question]) -> list[QuestionView] | None:
+    return [
+        QuestionView(name=one.name, question=one.question, type=one.type, choices=list(one.choices) or None)
+        for one in questions
+    ] or None
 
 
 def _outcome_view(outcome: Outcome) -> OutcomeView:
     answers = [AnswerView(name=a.name, value=a.value, evidence=a.evidence, error=a.error) for a in outcome.answers]
-    return OutcomeView(goal_met=outcome.goal_met, summary=outcome.summary, answers=answers)
+    return OutcomeView(goal_met=outcome.goal_met, summary=outcome.summary, answers=answers or None)
 
 
 def _recording_view(call: Call, recording: Recording, base: str) -> RecordingView:
@@ -233,7 +241,7 @@ def _summary(call: Call, base: str) -> dict[str, Any]:
         "end_reason": call.end_reason if call.status.is_final else None,
         "outcome": call.outcome and _outcome_view(call.outcome),
         "opt_out": call.opt_out,
-        "voicemail_left": call.voicemail_left,
+        "voicemail_left": None if call.voicemail_message is None else call.voicemail_left,
         "recording": call.recording and _recording_view(call, call.recording, base),
         "error": call.error
         and ErrorView(code=call.error.code, message=call.error.message, carrier_code=call.error.carrier_code),

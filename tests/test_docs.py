@@ -22,7 +22,7 @@ from callmcp.cli.welcome import welcome
 from callmcp.settings import PREFIX, Settings
 from callmcp.telephony.simulator.callee import SCENARIOS
 from callmcp.telephony.twilio.errors import MEANINGS, NOT_REACHED
-from callmcp.telephony.twilio.inbox import RELAY_UNREACHABLE, TALK_LOST
+from callmcp.telephony.twilio.callbacks import RELAY_UNREACHABLE, TALK_LOST
 from tests.acceptance.server import Server, running
 from tests.documents import (
     DOCUMENTS,
