@@ -204,7 +204,7 @@ SWITCHES: list[tuple[Any, tuple[str, str], int]] = [
     ("silent", ("canceled", "expired"), 1),
     ("action-unreachable", PLACED, 1),
     ("relay-refused", ("completed", "carrier-failed"), 1),
-    ({"switch": "relay-cut", "words": 3}, ("completed", "carrier-failed"), 1),
+    ({"switch": "relay-cut", "words": 3}, ("completed", "server-lost"), 1),
 ]
 
 
