@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from callmcp import __version__
+from callmcp.agents.model import SCRIPTED
 from callmcp.agents.operations import Agents
 from callmcp.auth.credentials import Credentials, challenge
 from callmcp.calls.operations import Calls
@@ -32,6 +33,7 @@ from callmcp.settings import Carrier, Settings
 from callmcp.store import Store
 from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
+from callmcp.telephony.simulator.played import Played
 from callmcp.telephony.twilio.addresses import Addresses
 
 log = structlog.get_logger()
@@ -188,7 +190,10 @@ def _json(status: int, body: dict[str, str], headers: dict[str, str] | None = No
 def _telephony(settings: Settings, models: Models, clock: Clock) -> Telephony:
     if settings.carrier is Carrier.SIMULATOR:
         clock = SystemClock(speed=settings.simulator_speed)
-        return Simulator(clock=clock, models=models, caller_id=settings.caller_id)
+        played = None
+        if settings.simulator_callee_model != SCRIPTED:
+            played = Played(models, settings.simulator_callee_model, settings.simulator_callee_instructions)
+        return Simulator(clock=clock, models=models, caller_id=settings.caller_id, played=played)
     from callmcp.telephony.twilio.client import TwilioTelephony  # noqa: PLC0415 - half a second that only Twilio needs
 
     account_sid = settings.twilio_account_sid or ""

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from callmcp.agents.model import E164
+from callmcp.agents.model import E164, MODEL_FORMS, names_a_model
 from callmcp.errors import BadConfiguration
 
 PREFIX = "CALLMCP_"
@@ -116,6 +116,12 @@ def _default_database_url(given: dict[str, Any]) -> str:
     return f"sqlite:///{(given['data'] / 'callmcp.db').absolute().as_posix()}"
 
 
+def _model(reference: str) -> str:
+    if not names_a_model(reference):
+        raise ValueError(MODEL_FORMS)
+    return reference
+
+
 Origin = Annotated[str, AfterValidator(_origin)]
 Host = Annotated[str, AfterValidator(_host)]
 
@@ -147,6 +153,10 @@ class Settings(BaseModel):
     carrier: Carrier = Carrier.SIMULATOR
     caller_id: Annotated[str, Field(pattern=NUMBER)] = "+15550100000"
     simulator_speed: Annotated[float, Field(gt=0, le=1000)] = 1
+    simulator_callee_model: Annotated[str, AfterValidator(_model)] = "scripted"
+    simulator_callee_instructions: Annotated[str, Field(min_length=1, max_length=20000)] = (
+        "You are Sam, at home on a weekday evening. You are polite, a little busy, and agree to what is reasonable."
+    )
     twilio_account_sid: Annotated[str | None, Field(pattern=ACCOUNT_SID)] = None
     twilio_auth_token: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(default=(), repr=False)
     twilio_api_key: Annotated[str | None, Field(pattern=API_KEY_SID)] = None

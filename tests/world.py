@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
@@ -42,14 +43,9 @@ class World:
         simulator = Simulator(clock=self.clock, models=Models(), caller_id=CALLER_ID)
         return Process(calls=_calls(self.store, self.agents, simulator, self.clock, owner=name), simulator=simulator)
 
-    async def place(self, to: str = "+14155550100", **fields: str | int) -> Call:
-        request = CallRequest(
-            agent_id=self.agent.id,
-            to=PhoneNumber.parse(to),
-            context=str(fields.get("context", CONTEXT)),
-            idempotency_key=str(fields["idempotency_key"]) if "idempotency_key" in fields else None,
-            max_duration_seconds=int(fields["max_duration_seconds"]) if "max_duration_seconds" in fields else None,
-        )
+    async def place(self, to: str = "+14155550100", **fields: Any) -> Call:
+        some: dict[str, Any] = {"agent_id": self.agent.id, "context": CONTEXT}
+        request = CallRequest(to=PhoneNumber.parse(to), **some | fields)
         return (await self.calls.place(self.owner, request)).call
 
     async def record(self, call: Call) -> tuple[Call, Sequence[Turn]]:

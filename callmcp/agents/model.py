@@ -21,6 +21,10 @@ DEFAULT_LANGUAGE = "en-US"
 LIMITS = {"name": (1, 100), "description": (0, 1000), "instructions": (0, 20000), "greeting": (1, 1000)}
 E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 """A telephone number (ITU-T E.164 section 6): +, a country code that does not begin with 0, 7 to 15 digits in all."""
+MODEL_FORMS = (
+    f"it must be {SCRIPTED}, PROVIDER:MODEL such as openai:gpt-5-mini, or the URL of an OpenAI-compatible endpoint and "
+    "the model behind a #, such as http://127.0.0.1:11434/v1#llama3.2"
+)
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
 """A language, with script and region or without (BCP 47): en-US, de, zh-Hant-TW."""
 
@@ -28,6 +32,7 @@ LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
 TTS_PROVIDERS = ("ElevenLabs", "Google", "Amazon")
 TRANSCRIPTION_PROVIDERS = ("Deepgram", "Google")
 _SPEECH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,99}")
+_URL_MODEL = re.compile(r"[!-~]{1,500}")
 _PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9\-]*:\S{1,200}")
 
 
@@ -117,12 +122,8 @@ def _model_problems(agent: Agent) -> list[Problem]:
     problems = []
     named = [("model", agent.model), *((f"fallbacks.{i}", name) for i, name in enumerate(agent.fallbacks))]
     for field, reference in named:
-        if not _names_a_model(reference):
-            message = (
-                f"{SCRIPTED}, PROVIDER:MODEL such as openai:gpt-5-mini, or the URL of an OpenAI-compatible endpoint "
-                "and the model behind a #, such as http://127.0.0.1:11434/v1#llama3.2"
-            )
-            problems.append(Problem(field=field, message=message))
+        if not names_a_model(reference):
+            problems.append(Problem(field=field, message=MODEL_FORMS))
     if len(agent.fallbacks) > MAX_FALLBACKS:
         problems.append(Problem(field="fallbacks", message=f"at most {MAX_FALLBACKS}, not {len(agent.fallbacks)}"))
     if agent.temperature is not None and not 0 <= agent.temperature <= MAX_TEMPERATURE:
@@ -130,7 +131,8 @@ def _model_problems(agent: Agent) -> list[Problem]:
     return problems
 
 
-def _names_a_model(reference: str) -> bool:
+def names_a_model(reference: str) -> bool:
+    """Whether this has the form of a language model's name (Agent.model)."""
     if reference == SCRIPTED:
         return True
     if not reference.startswith(("http://", "https://")):
@@ -141,7 +143,8 @@ def _names_a_model(reference: str) -> bool:
     except ValueError:
         return False
     # A password would be shown wherever the agent is; keys are settings.
-    return bool(host and parts.fragment) and parts.username is None and not parts.query and not reference.isspace()
+    plain = parts.username is None and not parts.query and _URL_MODEL.fullmatch(reference) is not None
+    return bool(host and parts.fragment) and plain
 
 
 def _speech_problems(agent: Agent) -> list[Problem]:

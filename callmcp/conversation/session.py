@@ -226,7 +226,8 @@ class Session:
 
     def _closed(self, event: LineClosed) -> None:
         leaving = self._leaving
-        reason = leaving.reason if leaving is not None and self.phase is Phase.ENDING else event.reason
+        decided = leaving is not None and (self.phase is Phase.ENDING or leaving.voicemail)
+        reason = leaving.reason if leaving is not None and decided else event.reason
         error = leaving.error if leaving is not None else None
         # A line that closes and not by us was closed from the other side, as far as a talk can know.
         end = facts.HungUp(at=self._now, reason=reason or EndReason.CALLEE_HUNG_UP, error=error)

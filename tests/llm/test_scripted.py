@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from callmcp.agents.model import Agent
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls.model import EndReason, GoalMet, Speaker, Turn
-from callmcp.conversation.events import EndTheCall, NoteOptOut, Piece, PressKeys
+from callmcp.conversation.events import Claim, EndTheCall, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.prompt import Brief, opening
 from callmcp.llm.scripted import NOT_KNOWN, ScriptedModel, spoken_context
 
@@ -26,18 +27,66 @@ def turns(*texts: str) -> Sequence[Turn]:
     """The opening, and then what callee and agent said in turn."""
     return [
         Turn(index=n, at=NOW, speaker=Speaker.CALLEE if n % 2 else Speaker.AGENT, text=text)
-        for n, text in enumerate((opening(ADA), *texts))
+        for n, text in enumerate((opening(ADA, "en-US"), *texts))
     ]
 
 
-async def answer(*texts: str, context: str = CONTEXT) -> tuple[str, Sequence[Piece]]:
+async def answer(
+    *texts: str, context: str = CONTEXT, questions: Sequence[Question] = ()
+) -> tuple[str, Sequence[Piece]]:
     """The words, and the tools used."""
-    brief = Brief(agent=ADA, context=context)
+    brief = Brief(name="Ada", context=context, instructions="", questions=questions)
     pieces = [piece async for piece in ScriptedModel().answer(brief, turns(*texts))]
     return (
         "".join(piece for piece in pieces if isinstance(piece, str)),
         [piece for piece in pieces if not isinstance(piece, str)],
     )
+
+
+DAY = Question(name="day", question="Which day suits you?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
+GUESTS = Question(name="guests", question="How many are you?", type=AnswerType.NUMBER)
+VEGAN = Question(name="vegan", question="Is anybody vegan?", type=AnswerType.BOOLEAN)
+NAME = Question(name="name", question="What is your name?")
+ALL = (DAY, GUESTS, VEGAN, NAME)
+
+
+async def test_it_puts_its_questions_one_by_one_and_then_asks_for_more() -> None:
+    talk = ["Hello?", TOLD, "Yes, that is fine."]
+    for question in ALL:
+        asked, _ = await answer(*talk, questions=ALL)
+        assert asked == f"Thank you. {question.question}"
+        talk += [asked, "Well, let me see. Friday."]
+
+    assert "anything else" in (await answer(*talk, questions=ALL))[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "value"),
+    [
+        (DAY, "On Sunday, please.", "Sunday"),
+        (DAY, "Next week.", "Next week."),
+        (GUESTS, "We are 1,200.5 in all.", "1200.5"),
+        (GUESTS, "Many.", "Many."),
+        (VEGAN, "Yes, I am.", True),
+        (VEGAN, "No, nobody.", False),
+        (VEGAN, "Who knows.", "Who knows."),
+        (NAME, "Lovelace.", "Lovelace."),
+    ],
+)
+async def test_it_takes_an_answer_from_what_was_said_next(question: Question, said: str, value: object) -> None:
+    talk = turns("Hello?", TOLD, "Yes.", f"Thank you. {question.question}", said)
+    brief = Brief(name="Ada", context=CONTEXT, instructions="", questions=(question,))
+
+    judgement = await ScriptedModel().judge(brief, talk, EndReason.AGENT_HUNG_UP)
+
+    assert judgement.claims == [Claim(question.name, value, evidence=5)]
+
+
+async def test_a_question_that_was_not_put_or_not_answered_has_no_answer() -> None:
+    brief = Brief(name="Ada", context=CONTEXT, instructions="", questions=(DAY, NAME))
+    talk = turns("Hello?", TOLD, "Yes.", f"Thank you. {DAY.question}")
+
+    assert (await ScriptedModel().judge(brief, talk, EndReason.CALLEE_HUNG_UP)).claims == []
 
 
 @pytest.mark.parametrize("heard", ["Hello?", "Yes?", "Good morning, Reception.", "What is this about?"])
@@ -133,7 +182,7 @@ async def test_it_presses_the_key_that_leads_to_its_goal_or_to_a_person(menu: st
     ],
 )
 async def test_it_judges_by_what_was_said(talk: Sequence[str], ended: EndReason | None, met: GoalMet) -> None:
-    outcome = await ScriptedModel().judge(Brief(agent=ADA, context=CONTEXT), turns(*talk), ended)
+    outcome = await ScriptedModel().judge(Brief(name="Ada", context=CONTEXT, instructions=""), turns(*talk), ended)
 
     assert outcome.goal_met is met
     assert outcome.summary[-1] in '."!'

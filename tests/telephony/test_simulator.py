@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls.events import Event, OwnerLost
-from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Speaker, Turn
+from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, RecordingStatus, Speaker, Turn
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock, SystemClock
-from callmcp.conversation.events import Piece
-from callmcp.conversation.prompt import DISCLOSURE, Brief
+from callmcp.conversation.events import EndTheCall, Piece
+from callmcp.conversation.phrases import ENGLISH, PHRASES
+from callmcp.conversation.prompt import Brief
 from callmcp.errors import Unavailable
 from callmcp.llm.models import Models
-from callmcp.llm.scripted import NOT_KNOWN
+from callmcp.llm.scripted import NOT_KNOWN, ScriptedModel
 from callmcp.telephony.simulator.callee import SCENARIOS, scenario_of
 from callmcp.telephony.simulator.client import Simulator
+from callmcp.telephony.simulator.played import Played
 from tests import world as worlds
 from tests.world import CONTEXT, GREETING, World
 
@@ -75,6 +78,10 @@ EXPECTED = [
              seconds=(0, 0), error=("invalid_number", "21217")),
     Expected(digits="13", statuses=(CallStatus.FAILED,), end_reason=EndReason.CARRIER_REFUSED, goal_met=GoalMet.NO,
              seconds=(0, 0), error=("country_not_allowed", "21215")),
+    Expected(digits="14", statuses=TALKED, answered_by=AnsweredBy.MACHINE, end_reason=EndReason.MACHINE,
+             goal_met=GoalMet.NO, turns=2, seconds=(4, 10)),
+    Expected(digits="15", statuses=TALKED, answered_by=HUMAN, end_reason=HUNG_UP, goal_met=GoalMet.YES, turns=7,
+             seconds=(9, 11)),
 ]
 # fmt: on
 
@@ -118,7 +125,7 @@ async def test_a_cooperative_person_hears_who_calls_that_it_is_an_ai_and_why(wor
     turns = await spoken(world, "00")
 
     assert [turn.speaker for turn in turns] == [Speaker.AGENT, Speaker.CALLEE] * 3 + [Speaker.AGENT]
-    assert turns[0].text == f"{GREETING} {DISCLOSURE}"
+    assert turns[0].text == f"{GREETING} {ENGLISH.disclosure}"
     assert CONTEXT in turns[2].text
     assert "tomorrow at 9:30" in turns[3].text
     assert "Goodbye" in turns[-1].text
@@ -135,6 +142,128 @@ async def test_a_voicemail_greeting_cuts_the_agent_and_no_message_is_left(world:
     assert GREETING.startswith(turns[0].text)
     assert turns[0].text != GREETING
     assert "leave a message" in turns[1].text
+
+
+MESSAGE = "This is an AI of Example Clinic. Please call us back on Monday."
+
+
+async def test_a_message_is_left_on_a_machine_and_heard_to_its_end(world: World) -> None:
+    call, turns, _ = await world.until_over(await world.place("+14155550104", voicemail_message=MESSAGE))
+
+    assert (call.answered_by, call.end_reason, call.voicemail_left) == (
+        AnsweredBy.MACHINE,
+        EndReason.MACHINE,
+        True,
+    )
+    assert turns[-1].text == MESSAGE
+    assert call.outcome is not None
+    assert call.outcome.goal_met is GoalMet.NO
+
+
+async def test_a_message_that_was_cut_off_was_not_left(world: World) -> None:
+    call, turns, _ = await world.until_over(await world.place("+14155550114", voicemail_message=MESSAGE))
+
+    assert (call.end_reason, call.voicemail_left) == (EndReason.MACHINE, False)
+    assert turns[-1].text == "This is an AI"
+
+
+DAY = Question(name="day", question="Which day suits you?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
+GUESTS = Question(name="guests", question="How many are you?", type=AnswerType.NUMBER)
+
+
+async def test_questions_are_put_and_answered_with_the_turn_that_says_so(world: World) -> None:
+    call, turns, _ = await world.until_over(await world.place(questions=(DAY, GUESTS)))
+
+    assert call.outcome is not None
+    assert call.outcome.goal_met is GoalMet.YES
+    assert [(answer.name, answer.value, answer.error) for answer in call.outcome.answers] == [
+        ("day", "Friday", None),
+        ("guests", 4, None),
+    ]
+    said = [turns[answer.evidence].text for answer in call.outcome.answers if answer.evidence is not None]
+    assert said == ["Friday, please.", "That would be 4."]
+
+
+async def test_an_answer_of_no_use_has_an_error_and_spoils_no_other(world: World) -> None:
+    call, _, _ = await world.until_over(await world.place("+14155550109", questions=(GUESTS, DAY)))
+
+    assert call.outcome is not None
+    guests, day = call.outcome.answers
+    assert (guests.value, guests.error) == (None, "'I could not tell you.' is not a number")
+    assert (day.value, day.error) == ("Friday", None)
+
+
+class Sam(ScriptedModel):
+    """Both sides of a talk: as the callee, briefed by who it is."""
+
+    async def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:
+        if "You are Sam" not in brief.instructions:
+            async for piece in super().answer(brief, turns):
+                yield piece
+        elif len(turns) < 4:
+            yield "Sam here. "
+            yield "Yes, that is fine."
+        else:
+            yield "Bye."
+            yield EndTheCall()
+
+
+async def test_a_model_can_play_the_callee(world: World) -> None:
+    models = worlds.OneModel(Sam())
+    simulator = Simulator(
+        clock=world.clock,
+        models=models,
+        caller_id=worlds.CALLER_ID,
+        played=Played(models, "scripted", "You are Sam."),
+    )
+    call = await world.place("+14155550111")
+    await simulator.place(replace(call, to="+14155550115"), world.agent, world.calls.observe)
+
+    ended, turns, _ = await world.until_over(call)
+
+    assert [turn.text for turn in turns if turn.speaker is Speaker.CALLEE] == [
+        "Sam here. Yes, that is fine.",
+        "Sam here. Yes, that is fine.",
+        "Bye.",
+    ]
+    assert ended.status is CallStatus.COMPLETED
+    await simulator.close()
+
+
+async def test_a_callee_whose_model_fails_hangs_up(world: World) -> None:
+    class Broken(ScriptedModel):
+        async def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:  # noqa: ARG002
+            raise RuntimeError("no key")
+            yield ""
+
+    models = worlds.OneModel(Broken())
+    simulator = Simulator(
+        clock=world.clock, models=models, caller_id=worlds.CALLER_ID, played=Played(models, "openai:x", "You are Sam.")
+    )
+    call = await world.place("+14155550111")
+    await simulator.place(replace(call, to="+14155550115"), world.agent, world.calls.observe)
+
+    ended, _, _ = await world.until_over(call)
+
+    assert ended.end_reason is EndReason.CALLEE_HUNG_UP
+    await simulator.close()
+
+
+async def test_the_agents_own_phrases_are_in_the_language_of_the_call(world: World) -> None:
+    _, turns, _ = await world.until_over(await world.place("+14155550108", language="de-DE"))
+
+    german = PHRASES["de"]
+    assert turns[0].text == f"{GREETING} {german.disclosure}"
+    assert [turn.text for turn in turns[1:]] == [*german.still_there, german.nobody]
+
+
+async def test_the_simulator_records_nothing_and_says_so(world: World) -> None:
+    agent = await world.agents.update(world.owner, world.agent.id, recording=True)
+
+    call, _, _ = await world.until_over(await world.place(agent_id=agent.id))
+
+    assert call.recording is not None
+    assert call.recording.status is RecordingStatus.ABSENT
 
 
 async def test_a_hang_up_in_mid_sentence_cuts_the_agents_words_at_a_word(world: World) -> None:
@@ -156,7 +285,7 @@ async def test_a_menu_gets_a_key_and_the_person_behind_it_the_opening(world: Wor
 
     pressed = next(turn.index for turn in turns if turn.text == "[pressed 2]")
     assert "press 2" in turns[pressed - 1].text
-    assert turns[pressed + 2].text.startswith(f"{GREETING} {DISCLOSURE} I am calling about this: {CONTEXT}")
+    assert turns[pressed + 2].text.startswith(f"{GREETING} {ENGLISH.disclosure} I am calling about this: {CONTEXT}")
 
 
 async def test_the_menus_other_option_is_pressed_when_the_context_is_about_it(world: World) -> None:
@@ -199,7 +328,7 @@ async def test_a_call_that_is_never_heard_of_again_is_queued_until_it_is_ended(w
     [
         ("+14155550101", "01"),
         ("+12125550112", "12"),
-        ("+14155550114", "00"),  # in the range, and not in the table
+        ("+14155550116", "00"),  # in the range, and not in the table
         ("+15551234567", "00"),
         ("+14155551201", "00"),
         ("+441632960101", "00"),
@@ -309,7 +438,7 @@ async def test_a_server_that_stops_says_so_of_every_call_it_carried(world: World
 
 async def carried_apart(world: World, observe: Observe, *, clock: Clock | None = None) -> tuple[Simulator, Call]:
     """A call to a cooperative person, by a simulator of its own that tells `observe`."""
-    simulator = Simulator(clock=clock or world.clock, model=ScriptedModel(), caller_id=worlds.CALLER_ID)
+    simulator = Simulator(clock=clock or world.clock, models=Models(), caller_id=worlds.CALLER_ID)
     call = await world.place("+14155550111")
     await simulator.place(replace(call, to="+14155550100"), world.agent, observe)
     return simulator, call

@@ -6,12 +6,14 @@ seconds of the simulated world.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from callmcp.calls.model import AnsweredBy
+from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.model import AnsweredBy, Call
 
+PLAYED = "15"
 MAGIC = re.compile(r"\+1[2-9][0-9]{2}55501([0-9]{2})")
 
 # What a callee does, step by step. `line.py` carries it out.
@@ -62,9 +64,14 @@ class StaysSilent:
     """And on the line, whatever the agent says."""
 
 
-Step = Listens | Says | HangsUp | IsTakenFor | OffersMenu | Presses | StaysSilent
-Script = Callable[[str], Sequence[Step]]
-"""What the callee does in a call with this context."""
+@dataclass(frozen=True, slots=True)
+class Improvises:
+    """Says and does what a language model does in their place, until it hangs up."""
+
+
+Step = Listens | Says | HangsUp | IsTakenFor | OffersMenu | Presses | StaysSilent | Improvises
+Script = Callable[[Call], Sequence[Step]]
+"""What the callee does in this call."""
 
 
 class Unanswered(Enum):
@@ -93,13 +100,14 @@ class Scenario:
     then: Script | Unanswered | Refusal
 
 
-def cooperates(context: str) -> Sequence[Step]:
+def cooperates(call: Call) -> Sequence[Step]:
     return (
         Listens(),
         Says("Hello. Yes, go ahead."),
         IsTakenFor(AnsweredBy.HUMAN),
         Listens(),
-        Says(_agreement(context)),
+        Says(_agreement(call.context)),
+        *_answers(call.questions),
         Listens(),
         Says("No, that is all. Goodbye."),
         Listens(),
@@ -107,16 +115,26 @@ def cooperates(context: str) -> Sequence[Step]:
     )
 
 
-def _voicemail(_: str) -> Sequence[Step]:
-    greeting = "Hi, you have reached our voicemail. We cannot come to the phone. Please leave a message after the tone."
-    return (Listens(words=3), Says(greeting), IsTakenFor(AnsweredBy.MACHINE), StaysSilent())
+_TO_VOICEMAIL = (
+    Listens(words=3),
+    Says("Hi, you have reached our voicemail. We cannot come to the phone. Please leave a message after the tone."),
+    IsTakenFor(AnsweredBy.MACHINE),
+)
 
 
-def _hangs_up(_: str) -> Sequence[Step]:
+def _voicemail(_: Call) -> Sequence[Step]:
+    return (*_TO_VOICEMAIL, StaysSilent())
+
+
+def _short_voicemail(_: Call) -> Sequence[Step]:
+    return (*_TO_VOICEMAIL, Listens(words=4), HangsUp())
+
+
+def _hangs_up(_: Call) -> Sequence[Step]:
     return (Listens(), Says("Hello? Who is this?"), IsTakenFor(AnsweredBy.HUMAN), Listens(words=11), HangsUp())
 
 
-def _opts_out(_: str) -> Sequence[Step]:
+def _opts_out(_: Call) -> Sequence[Step]:
     return (
         Listens(),
         Says("Yes, hello?"),
@@ -128,14 +146,15 @@ def _opts_out(_: str) -> Sequence[Step]:
     )
 
 
-def _menu(context: str) -> Sequence[Step]:
+def _menu(call: Call) -> Sequence[Step]:
     return (
         Listens(words=2),
         OffersMenu("Welcome. For opening hours, press 1. To speak to somebody, press 2.", keys="12"),
         IsTakenFor(AnsweredBy.IVR),
         Says("Thank you for waiting. How can I help you?"),
         Listens(),
-        Says(_agreement(context)),
+        Says(_agreement(call.context)),
+        *_answers(call.questions),
         Listens(),
         Says("No, that is all. Goodbye."),
         Listens(),
@@ -143,24 +162,49 @@ def _menu(context: str) -> Sequence[Step]:
     )
 
 
-def _is_silent(_: str) -> Sequence[Step]:
+def _is_silent(_: Call) -> Sequence[Step]:
     return (IsTakenFor(AnsweredBy.UNKNOWN), StaysSilent())
 
 
-def _asks(context: str) -> Sequence[Step]:
+def _asks(call: Call) -> Sequence[Step]:
+    """And answers what it is asked, but for the first question."""
     return (
         Listens(),
         Says("Hello. Yes, go ahead."),
         IsTakenFor(AnsweredBy.HUMAN),
         Listens(),
-        Says(_question(context)),
+        Says(_question(call.context)),
         Listens(),
         Says("All right, that is fine with me."),
+        *((Listens(), Says("I could not tell you.")) if call.questions else ()),
+        *_answers(call.questions[1:]),
         Listens(),
         Says("No, that is all. Goodbye."),
         Listens(),
         HangsUp(),
     )
+
+
+def _is_played(_: Call) -> Sequence[Step]:
+    return (IsTakenFor(AnsweredBy.HUMAN), Improvises())
+
+
+def _answers(questions: Sequence[Question]) -> Iterator[Step]:
+    for question in questions:
+        yield Listens()
+        yield Says(_answer(question))
+
+
+def _answer(question: Question) -> str:
+    match question.type:
+        case AnswerType.NUMBER:
+            return "That would be 4."
+        case AnswerType.BOOLEAN:
+            return "Yes, certainly."
+        case AnswerType.CHOICE:
+            return f"{question.choices[0]}, please."
+        case AnswerType.STRING:
+            return "Please put down Lovelace."
 
 
 _WHEN = re.compile(
@@ -220,6 +264,8 @@ SCENARIOS: Mapping[str, Scenario] = {
                 carrier_code="21215",
             ),
         ),
+        Scenario(digits="14", description="voicemail that cuts your message off", ringing=4, then=_short_voicemail),
+        Scenario(digits=PLAYED, description="a person played by a language model", then=_is_played),
     )
 }
 

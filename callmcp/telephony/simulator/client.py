@@ -15,16 +15,26 @@ from callmcp.calls.events import (
     FoundBusy,
     NotAnswered,
     OwnerLost,
+    Recorded,
     Ringing,
 )
-from callmcp.calls.model import Call, CallError, EndReason
+from callmcp.calls.model import Call, CallError, EndReason, Recording, RecordingStatus
 from callmcp.calls.ports import Observe
 from callmcp.clock import Clock, within
 from callmcp.conversation.ports import Models
 from callmcp.conversation.run import talk
 from callmcp.errors import CarrierRefused, Unavailable
-from callmcp.telephony.simulator.callee import Refusal, Script, Unanswered, scenario_of
+from callmcp.telephony.simulator.callee import (
+    PLAYED,
+    SCENARIOS,
+    Refusal,
+    Script,
+    Unanswered,
+    cooperates,
+    scenario_of,
+)
 from callmcp.telephony.simulator.line import SimulatedLine
+from callmcp.telephony.simulator.played import Played
 
 log = structlog.get_logger()
 
@@ -38,17 +48,20 @@ FAILED_AFTER_RINGING = CallError(
     message="The carrier rang the number and then could not complete the call. Nobody was reached.",
     carrier_code="503",
 )
+NOTHING_RECORDED = Recording(status=RecordingStatus.ABSENT)
 BROKE = CallError(code="simulator_failed", message="The simulator failed in the middle of this call.")
 
 
 class Simulator:
-    """Implements Telephony. `close` when the server stops: the calls it carries end with it."""
+    """Implements Telephony. `close` when the server stops: the calls it carries end with it. `played` is who picks up
+    where a language model does; without it that is a person who cooperates."""
 
     name = "simulator"
     carries = True
 
-    def __init__(self, *, clock: Clock, models: Models, caller_id: str) -> None:
+    def __init__(self, *, clock: Clock, models: Models, caller_id: str, played: Played | None = None) -> None:
         self._clock = clock
+        self._played = played
         self._models = models
         self._caller_id = caller_id
         self._live: dict[str, _SimulatedCall] = {}
@@ -66,8 +79,10 @@ class Simulator:
         if isinstance(then, Refusal):
             raise CarrierRefused(then.message, code=then.code, carrier_code=then.carrier_code)
         log.debug("simulated_call_placed", call_id=call.id)
+        if then is SCENARIOS[PLAYED].then and self._played is None:
+            then = cooperates
         live = _SimulatedCall(
-            call, agent, scenario.ringing, then, observe=observe, models=self._models, clock=self._clock
+            call, agent, scenario.ringing, then, self._played, observe=observe, models=self._models, clock=self._clock
         )
         self._live[call.id] = live
         self._tasks[call.id] = asyncio.create_task(self._carry(live), name=f"simulated {call.id}")
@@ -118,6 +133,7 @@ class _SimulatedCall:
         agent: Agent,
         ringing: float,
         then: Script | Unanswered,
+        played: Played | None,
         *,
         observe: Observe,
         models: Models,
@@ -127,6 +143,7 @@ class _SimulatedCall:
         self._agent = agent
         self._ringing = ringing
         self._then = then
+        self._played = played
         self._observe_once = observe
         self._models = models
         self._clock = clock
@@ -168,8 +185,9 @@ class _SimulatedCall:
         return await self._passes(self._ringing)
 
     async def _is_answered(self, script: Script) -> None:
-        self._line = line = SimulatedLine(script(self.call.context), self._clock)
-        await self._observe(self.call.id, Answered(at=self._clock.now()))
+        self._line = line = SimulatedLine(script(self.call), self._clock, self._played)
+        now = self._clock.now()
+        await self._observe(self.call.id, Answered(at=now), Recorded(at=now, recording=NOTHING_RECORDED))
         callee = asyncio.create_task(line.act())
         try:
             whole = await talk(

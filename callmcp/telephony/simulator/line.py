@@ -9,21 +9,26 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-from callmcp.calls.model import EndReason
+import structlog
+
+from callmcp.calls.model import EndReason, Speaker, Turn
 from callmcp.clock import Clock, within
 from callmcp.conversation.events import (
     Digit,
+    EndTheCall,
     Heard,
     Interrupted,
     LineClosed,
     LineEvent,
     LineOpened,
+    PressKeys,
     Recognised,
     SpeechBegan,
     Spoken,
 )
 from callmcp.telephony.simulator.callee import (
     HangsUp,
+    Improvises,
     IsTakenFor,
     Listens,
     OffersMenu,
@@ -32,6 +37,9 @@ from callmcp.telephony.simulator.callee import (
     StaysSilent,
     Step,
 )
+from callmcp.telephony.simulator.played import Played
+
+log = structlog.get_logger()
 
 CHARACTERS_PER_SECOND = 60  # about four times what people do: a whole conversation takes about ten seconds
 WORDS_AT_A_TIME = 3  # a timer for each word made a call cost a third more
@@ -39,14 +47,16 @@ REACTION_SECONDS = 0.3
 KEY_SECONDS = 5
 PATIENCE_SECONDS = 30  # of silence, and the callee hangs up
 MENU_TIMES = 3
+IMPROVISED_TURNS = 60
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
 class SimulatedLine:
     """Implements conversation.ports.Line. `act` is the callee's side, run as a task by whoever owns the line."""
 
-    def __init__(self, script: Sequence[Step], clock: Clock) -> None:
+    def __init__(self, script: Sequence[Step], clock: Clock, played: Played | None = None) -> None:
         self._script = script
+        self._played = played
         self._clock = clock
         self._happened: asyncio.Queue[LineEvent] = asyncio.Queue()
         self._closed = False
@@ -55,6 +65,7 @@ class SimulatedLine:
         self._cut = False  # the line under way was interrupted; the rest of it is not for anybody's ears
         self._interruptible = True
         self._heard_of_agent = ""
+        self._heard_last = ""  # the agent's last line
         self._heard_of_callee = ""
         self._keys = ""
         self._agent_acted = asyncio.Event()
@@ -124,6 +135,8 @@ class SimulatedLine:
             case StaysSilent():
                 while not self._closed:
                     await self._listen()
+            case Improvises():
+                await self._improvise()
 
     async def _listen(self, words: int | None = None) -> bool:
         """Hears the agent's line to its end, or `words` of it. False when the agent has said nothing for too long."""
@@ -136,7 +149,7 @@ class SimulatedLine:
                 words = None if words is None else words - count
             elif self._complete:
                 self._complete = False
-                self._heard_of_agent = ""
+                self._heard_last, self._heard_of_agent = self._heard_of_agent.strip(), ""
                 self._tell(Spoken())
                 return True
             elif not await self._agent_acts(PATIENCE_SECONDS):
@@ -156,6 +169,32 @@ class SimulatedLine:
             self._tell(Heard(heard))
         else:
             self.hang_up(EndReason.CALLEE_HUNG_UP)
+
+    async def _improvise(self) -> None:
+        turns: list[Turn] = []
+
+        def said(speaker: Speaker, text: str) -> None:
+            turns.append(Turn(index=len(turns), at=self._clock.now(), speaker=speaker, text=text))
+
+        while not self._closed and self._played is not None and len(turns) < IMPROVISED_TURNS:
+            if not await self._listen():
+                return
+            said(Speaker.AGENT, self._heard_last)
+            try:
+                reply = [piece async for piece in self._played.reply(turns)]
+            except Exception:  # whatever the model dies of, the callee hangs up and the call has an end
+                log.exception("callee_failed")
+                return
+            if words := "".join(piece for piece in reply if isinstance(piece, str)).strip():
+                said(Speaker.CALLEE, words)
+                await self._speak(words)
+            for piece in reply:
+                if isinstance(piece, PressKeys):
+                    for digit in piece.digits.replace("w", ""):
+                        self._tell(Digit(digit))
+            if any(isinstance(piece, EndTheCall) for piece in reply):
+                await self._listen()
+                return
 
     async def _offer(self, menu: str, keys: str) -> None:
         for _ in range(MENU_TIMES):
