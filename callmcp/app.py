@@ -63,7 +63,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     """Makes the parts and opens nothing. `store`: another than the one that the settings name."""
     clock = SystemClock()
     store = store or SqlStore(settings.database_url)
-    models = Models()
+    models = Models(api_key=settings.model_api_key)
     telephony = _telephony(settings, models, clock)
     agents = Agents(store, models, clock)
     owner = f"proc_{secrets.token_hex(8)}"

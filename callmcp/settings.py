@@ -149,6 +149,9 @@ class Settings(BaseModel):
         repr=False,  # it may hold a password
     )
 
+    # The language models of voice agents.
+    model_api_key: str | None = Field(default=None, repr=False)
+
     # Who carries the calls.
     carrier: Carrier = Carrier.SIMULATOR
     caller_id: Annotated[str, Field(pattern=NUMBER)] = "+15550100000"

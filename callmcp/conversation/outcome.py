@@ -63,7 +63,7 @@ def _answer(question: Question, claim: Claim, turns: Sequence[Turn]) -> Answer:
     if value is None:
         return Answer(name=question.name, error=_not_of_its_type(question, claim.value))
     evidence = claim.evidence
-    if isinstance(evidence, bool) or not isinstance(evidence, int):
+    if isinstance(evidence, bool) or not isinstance(evidence, int) or evidence < 0:
         return Answer(name=question.name, value=value, error="no turn was named as its evidence")
     if not any(turn.index == evidence and turn.speaker is Speaker.CALLEE for turn in turns):
         return Answer(

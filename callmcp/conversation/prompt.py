@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from callmcp.agents.model import DEFAULT_LANGUAGE, Agent
 from callmcp.agents.questions import Question
-from callmcp.calls.model import Call
+from callmcp.calls.model import Call, EndReason, Turn
 from callmcp.conversation.phrases import phrases_in
 
 # AI, and what it is called where people speak otherwise: KI, IA; a marker of the language is not needed to hear it.
@@ -90,3 +90,26 @@ How you speak and act:
 - When they do not want to be called again, note the opt-out at once, apologise and end the call.
 - When a recorded menu asks for a key, press the one that leads to your goal, or to a person.
 - The transcript shows what was heard. A line of yours that breaks off was interrupted: do not say it all again."""
+
+
+JUDGE = """\
+You judge a phone call that is over, by its transcript alone. Report what came of it with the tool you are given.
+- goal_met is yes only if the callee's own words show that what the call was for has been achieved; partly if some of it
+  has; no if not; unknown if the transcript does not tell.
+- Take each answer from the callee's words. If a question was not asked or not answered, leave its value empty. Never
+  guess.
+- evidence is the number of the turn in which the callee says so."""
+
+
+def to_judge(brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> str:
+    """What a language model is told of a call that it is to judge; JUDGE is how."""
+    transcript = "\n".join(f"[{turn.index}] {turn.speaker.value}: {' '.join(turn.text.split())}" for turn in turns)
+    parts = [
+        f"What the call was for:\n{brief.context or 'Nothing was said of that.'}",
+        "\n".join(("Questions:", *(f"- {q.name} ({_kind(q)}): {q.question}" for q in brief.questions)))
+        if brief.questions
+        else "",
+        f"Transcript, as heard; agent is the AI that called:\n{transcript}",
+        f"How the call ended: {ended.value if ended else 'nobody knows'}",
+    ]
+    return "\n\n".join(part for part in parts if part)

@@ -1,21 +1,41 @@
 """The language models that there are, by the names that voice agents give them."""
 
+import importlib.util
+
 from callmcp.agents.model import SCRIPTED
 from callmcp.conversation.ports import LanguageModel
 from callmcp.errors import BadConfiguration
 from callmcp.llm.scripted import ScriptedModel
 
+NOT_INSTALLED = "language models need more packages: pip install 'callmcp[models]'"
+
 
 class Models:
-    """Implements conversation.ports.Models and agents.ports.ModelNames."""
+    """Implements conversation.ports.Models and agents.ports.ModelNames. `api_key` goes to endpoints that are named by
+    their URL, and nowhere else; providers read the variables that their own documentation names."""
 
-    def __init__(self) -> None:
-        self._scripted = ScriptedModel()
+    def __init__(self, *, api_key: str | None = None) -> None:
+        self._api_key = api_key
+        self._opened: dict[str, LanguageModel] = {SCRIPTED: ScriptedModel()}
 
     def named(self, reference: str) -> LanguageModel:
-        if (why := self.why_not(reference)) is not None:
-            raise BadConfiguration(why)
-        return self._scripted
+        if reference not in self._opened:
+            if not _is_installed():
+                raise BadConfiguration(f"{reference}: {NOT_INSTALLED}")
+            from callmcp.llm.hosted import open_model  # noqa: PLC0415 - seconds, that a scripted agent need not wait
+
+            self._opened[reference] = open_model(reference, api_key=self._api_key)
+        return self._opened[reference]
 
     def why_not(self, reference: str) -> str | None:
-        return None if reference == SCRIPTED else f"there is no language model {reference!r} here"
+        if reference == SCRIPTED:
+            return None
+        if not _is_installed():
+            return NOT_INSTALLED
+        from callmcp.llm.hosted import why_not  # noqa: PLC0415
+
+        return why_not(reference)
+
+
+def _is_installed() -> bool:
+    return importlib.util.find_spec("pydantic_ai") is not None
