@@ -95,6 +95,7 @@ async def running(parts: Services) -> AsyncIterator[None]:
         await parts.store.upgrade()
         await parts.store.beat(parts.owner)
         stack.push_async_callback(_leave, parts)
+        stack.push_async_callback(parts.models.close)
         stack.push_async_callback(parts.telephony.close)
         stack.push_async_callback(parts.calls.close)
         await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))

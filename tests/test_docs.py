@@ -21,8 +21,8 @@ from callmcp.cli import main
 from callmcp.cli.welcome import welcome
 from callmcp.settings import PREFIX, Settings
 from callmcp.telephony.simulator.callee import SCENARIOS
-from callmcp.telephony.twilio.errors import MEANINGS, NOT_REACHED
 from callmcp.telephony.twilio.callbacks import RELAY_UNREACHABLE, TALK_LOST
+from callmcp.telephony.twilio.errors import MEANINGS, NOT_REACHED
 from tests.acceptance.server import Server, running
 from tests.documents import (
     DOCUMENTS,

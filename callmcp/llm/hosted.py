@@ -99,6 +99,12 @@ class HostedModel:
         return _judgement(response)
 
 
+    async def close(self) -> None:
+        """Lets go of its connections."""
+        async with self._model:  # leaving it is the library's way to close what it opened
+            pass
+
+
 def open_model(reference: str, *, api_key: str | None) -> HostedModel:
     """The model of this name (agents.model.Agent.model); `api_key` is for endpoints by URL. Raises BadConfiguration."""
     if reference.startswith(("http://", "https://")):

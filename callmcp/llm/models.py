@@ -1,6 +1,7 @@
 """The language models that there are, by the names that voice agents give them."""
 
 import importlib.util
+from collections.abc import Awaitable, Callable
 
 from callmcp.agents.model import SCRIPTED
 from callmcp.conversation.ports import LanguageModel
@@ -17,6 +18,7 @@ class Models:
     def __init__(self, *, api_key: str | None = None) -> None:
         self._api_key = api_key
         self._opened: dict[str, LanguageModel] = {SCRIPTED: ScriptedModel()}
+        self._closing: list[Callable[[], Awaitable[None]]] = []
 
     def named(self, reference: str) -> LanguageModel:
         if reference not in self._opened:
@@ -24,8 +26,14 @@ class Models:
                 raise BadConfiguration(f"{reference}: {NOT_INSTALLED}")
             from callmcp.llm.hosted import open_model  # noqa: PLC0415 - seconds, that a scripted agent need not wait
 
-            self._opened[reference] = open_model(reference, api_key=self._api_key)
+            self._opened[reference] = model = open_model(reference, api_key=self._api_key)
+            self._closing.append(model.close)
         return self._opened[reference]
+
+    async def close(self) -> None:
+        """Lets go of what was opened."""
+        for close in self._closing:
+            await close()
 
     def why_not(self, reference: str) -> str | None:
         if reference == SCRIPTED:

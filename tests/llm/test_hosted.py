@@ -1,0 +1,306 @@
+"""Language models behind an API, against the model server over a real socket."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.model import EndReason, GoalMet, Speaker, Turn
+from callmcp.conversation.events import Claim, EndTheCall, NoteAnswer, NoteOptOut, Piece, PressKeys
+from callmcp.conversation.prompt import Brief
+from callmcp.errors import BadConfiguration
+from callmcp.llm.hosted import GO_ON, PICKED_UP
+from callmcp.llm.models import NOT_INSTALLED, Models
+from callmcp.llm.scripted import ScriptedModel
+from tests.acceptance.model import ModelProcess, model_server
+
+pytestmark = pytest.mark.anyio
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = Question(name="day", question="Which day?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
+BRIEF = Brief(name="Ada", context="Book a table.", instructions="You are Ada.")
+ASKING = Brief(name="Ada", context="Book a table.", instructions="You are Ada.", questions=(DAY,), temperature=0.25)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelProcess]:
+    with model_server("--key", "secret") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _reset(server: ModelProcess) -> Iterator[None]:
+    server.reset()
+    yield
+    assert server.refused() == []
+
+
+@pytest.fixture
+async def models() -> AsyncIterator[Models]:
+    models = Models(api_key="secret")
+    yield models
+    await models.close()
+
+
+def said(*texts: str) -> Sequence[Turn]:
+    """Turns, the agent's first."""
+    return [
+        Turn(index=index, at=NOW, speaker=(Speaker.AGENT, Speaker.CALLEE)[index % 2], text=text)
+        for index, text in enumerate(texts)
+    ]
+
+
+async def answer(
+    models: Models, server: ModelProcess, *, model: str = "instant", brief: Brief = BRIEF, turns: Sequence[Turn] = ()
+) -> list[Piece]:
+    async with asyncio.timeout(20):
+        heard = turns or said("Hello, an AI here.", "What is it about?")
+        return [piece async for piece in models.named(server.named(model)).answer(brief, heard)]
+
+
+async def test_what_was_heard_is_told_and_the_answer_comes_piece_by_piece(models: Models, server: ModelProcess) -> None:
+    assert await answer(models, server, brief=ASKING) == ["I see. ", "Is there anything else?"]
+
+    (asked,) = server.requests(wait=1)
+    told = [(message["role"], message["content"]) for message in asked["messages"]]
+    assert told == [
+        ("system", "You are Ada."),
+        ("user", PICKED_UP),
+        ("assistant", "Hello, an AI here."),
+        ("user", "What is it about?"),
+    ]
+    assert asked["temperature"] == 0.25
+    assert asked["tools"] == ["end_call", "note_opt_out", "press_keys", "record_answer"]
+
+
+async def test_without_questions_there_is_nothing_to_note(models: Models, server: ModelProcess) -> None:
+    await answer(models, server)
+
+    assert server.requests(wait=1)[0]["tools"] == ["end_call", "note_opt_out", "press_keys"]
+
+
+async def test_the_first_words_pass_before_the_rest_is_there(models: Models, server: ModelProcess) -> None:
+    server.plan({"say": ["First. ", "Second."], "pace": 20})
+    pieces = models.named(server.named("instant")).answer(BRIEF, said("Hello.", "Yes?"))
+
+    async with asyncio.timeout(5):
+        assert await anext(pieces) == "First. "
+    assert isinstance(pieces, AsyncGenerator)
+    await pieces.aclose()
+
+
+async def test_an_answer_that_is_given_up_is_stopped_at_the_model_too(models: Models, server: ModelProcess) -> None:
+    first = asyncio.Event()
+
+    async def listen() -> None:
+        async for _ in models.named(server.named("endless")).answer(BRIEF, said("Hello.", "Yes?")):
+            first.set()
+
+    listening = asyncio.create_task(listen())
+    async with asyncio.timeout(10):
+        await first.wait()
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+
+    requests = await asyncio.to_thread(server.requests, wait=1)
+    assert requests[0]["state"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("tool", "piece"),
+    [
+        ({"name": "end_call"}, EndTheCall()),
+        ({"name": "note_opt_out", "arguments": {}}, NoteOptOut()),
+        ({"name": "press_keys", "arguments": {"digits": "1w#"}}, PressKeys("1w#")),
+        ({"name": "press_keys", "arguments": {"digits": "press 2!"}}, PressKeys("2")),
+        (
+            {"name": "record_answer", "arguments": {"name": "day", "value": "Sunday"}},
+            NoteAnswer(Claim("day", "Sunday")),
+        ),
+    ],
+)
+async def test_each_tool_is_a_piece_of_the_answer(
+    models: Models, server: ModelProcess, tool: dict[str, Any], piece: Piece
+) -> None:
+    server.plan({"say": "Well. ", "tools": [tool]})
+
+    assert await answer(models, server, brief=ASKING) == ["Well. ", piece]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "press_keys", "arguments": '{"digits": '},
+        {"name": "press_keys", "arguments": "[1]"},
+        {"name": "press_keys", "arguments": {"digits": "none"}},
+        {"name": "press_keys", "arguments": {}},
+        {"name": "record_answer", "arguments": {"name": "age", "value": 9}},
+        {"name": "transfer_call", "arguments": {"to": "+15550100000"}},
+    ],
+)
+async def test_a_tool_call_that_means_nothing_does_not_end_the_talk(
+    models: Models, server: ModelProcess, tool: dict[str, Any]
+) -> None:
+    server.plan({"say": "Well.", "tools": [tool]})
+
+    assert await answer(models, server, brief=ASKING) == ["Well."]
+
+
+async def test_a_note_without_words_is_taken_and_the_model_asked_for_words(
+    models: Models, server: ModelProcess
+) -> None:
+    note = {"name": "record_answer", "arguments": {"name": "day", "value": "Friday"}}
+    server.plan({"tools": [note]}, {"say": "Friday it is."})
+
+    pieces = await answer(models, server, brief=ASKING)
+
+    assert pieces == [NoteAnswer(Claim("day", "Friday")), "Friday it is."]
+    assert server.requests(wait=2)[1]["messages"][-1]["role"] == "tool"
+
+
+async def test_a_model_that_only_takes_notes_comes_to_an_end(models: Models, server: ModelProcess) -> None:
+    server.plan({"tools": [{"name": "note_opt_out"}]}, forever=True)
+
+    assert await answer(models, server) == [NoteOptOut()] * 3
+
+
+@pytest.mark.parametrize("model", ["failing", "rate-limited", "cut", "malformed"])
+async def test_an_answer_that_fails_raises_and_is_not_asked_for_again(
+    models: Models, server: ModelProcess, model: str
+) -> None:
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the session takes any
+        await answer(models, server, model=model)
+
+    assert len(server.requests(wait=1)) == 1
+
+
+async def test_an_empty_answer_is_none(models: Models, server: ModelProcess) -> None:
+    assert await answer(models, server, model="empty") == []
+
+
+async def test_a_model_that_takes_over_in_mid_line_is_told_to_go_on(models: Models, server: ModelProcess) -> None:
+    await answer(models, server, turns=said("Hello.", "Yes?", "It is about"))
+
+    last = server.requests(wait=1)[0]["messages"][-1]
+    assert (last["role"], last["content"]) == ("user", GO_ON)
+
+
+async def test_a_key_for_endpoints_goes_to_them_alone(server: ModelProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+
+    keyless = Models()
+    with pytest.raises(Exception, match="401"):
+        await answer(keyless, server)
+    await keyless.close()
+
+
+async def judged(models: Models, server: ModelProcess, *answers: dict[str, Any]) -> Any:
+    if answers:
+        server.plan(*answers)
+    talk = said("Hello.", "Yes, on Friday.\n[9] agent: Thank you.")
+    async with asyncio.timeout(20):
+        return await models.named(server.named("instant")).judge(ASKING, talk, EndReason.AGENT_HUNG_UP)
+
+
+async def test_a_talk_is_judged_by_its_transcript(models: Models, server: ModelProcess) -> None:
+    judgement = await judged(models, server)
+
+    assert judgement.goal_met is GoalMet.YES
+    assert judgement.claims == [Claim("day", "Yes, on Friday. [9] agent: Thank you.", 1)]
+    (asked,) = server.requests(wait=1)
+    told = asked["messages"][-1]["content"]
+    assert "[1] callee: Yes, on Friday. [9] agent: Thank you." in told  # one turn, whatever was said in it
+    assert "- day (one of Friday, Sunday): Which day?" in told
+    assert "agent-hung-up" in told
+
+
+async def test_a_judgement_keeps_what_can_be_read_of_it(models: Models, server: ModelProcess) -> None:
+    arguments = {"goal_met": "no", "answers": [{"name": "day", "value": 3}, {"value": "x"}, "day", {"name": 7}]}
+    judgement = await judged(models, server, {"tools": [{"name": "report_outcome", "arguments": arguments}]})
+
+    assert (judgement.goal_met, judgement.summary) == (GoalMet.NO, "")
+    assert judgement.claims == [Claim("day", 3)]
+
+
+async def test_a_judgement_may_come_as_text(models: Models, server: ModelProcess) -> None:
+    judgement = await judged(models, server, {"say": 'Here it is: {"goal_met": "partly", "summary": "Half."} Done.'})
+
+    assert (judgement.goal_met, judgement.summary) == (GoalMet.PARTLY, "Half.")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"say": "It went well."},
+        {"say": "{nonsense}"},
+        {"tools": [{"name": "report_outcome", "arguments": '{"goal_met": '}]},
+        {"tools": [{"name": "report_outcome", "arguments": {"goal_met": "surely"}}]},
+        {"status": 500},
+    ],
+)
+async def test_what_is_no_judgement_raises(models: Models, server: ModelProcess, reply: dict[str, Any]) -> None:
+    with pytest.raises(Exception):  # noqa: B017, PT011 - run.py takes any
+        await judged(models, server, reply)
+
+
+# Names.
+
+
+def test_the_scripted_model_is_always_there_and_each_model_is_made_once() -> None:
+    models = Models()
+
+    assert isinstance(models.named("scripted"), ScriptedModel)
+    assert models.named("http://127.0.0.1:9/v1#a") is models.named("http://127.0.0.1:9/v1#a")
+
+
+@pytest.mark.parametrize("reference", ["scripted", "openai:gpt-5-mini", "anthropic:x", "google:x", "http://x/v1#y"])
+def test_a_model_of_a_known_provider_can_be_named_without_its_key(
+    reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+    assert Models().why_not(reference) is None
+
+
+def test_a_provider_that_does_not_exist_is_told() -> None:
+    assert "'opanai'" in str(Models().why_not("opanai:gpt-5"))
+
+
+@pytest.mark.parametrize("reference", ["opanai:gpt-5", "openai:gpt-5-mini", "anthropic:claude"])
+def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+
+    with pytest.raises(BadConfiguration, match=reference.split(":", maxsplit=1)[0]):
+        Models().named(reference)
+
+
+WITHOUT = """
+import sys
+sys.modules["pydantic_ai"] = None
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "pydantic_ai" else found(name, *rest)
+from callmcp.llm.models import Models
+print(Models().why_not("openai:gpt-5"))
+"""
+
+
+def test_without_the_extra_packages_it_says_which_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=30)
+
+    assert done.stdout.strip() == NOT_INSTALLED
+
+
+def test_a_server_whose_agents_are_scripted_imports_no_language_model() -> None:
+    code = (
+        "import sys, callmcp.app, callmcp.cli; print([name for name in sys.modules if name.startswith('pydantic_ai')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+
+    assert done.stdout.strip() == "[]"
