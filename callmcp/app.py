@@ -29,12 +29,14 @@ from callmcp.mcp.origins import Hosts, Origins
 from callmcp.mcp.server import McpServer
 from callmcp.mcp.tools import World
 from callmcp.numbering import PhoneNumbersPlan
+from callmcp.recordings import Recordings
 from callmcp.settings import Carrier, Settings
 from callmcp.store import Store
 from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
 from callmcp.telephony.simulator.played import Played
 from callmcp.telephony.twilio.addresses import Addresses
+from callmcp.wire import RECORDING_PATH
 
 log = structlog.get_logger()
 
@@ -130,9 +132,11 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             yield
 
     reports = _carrier_reports(parts)
+    credentials = Credentials(parts.keys)
+    recordings = Recordings(calls=parts.calls, telephony=parts.telephony, authenticate=credentials, challenge=challenge)
     endpoint = McpEndpoint(
         McpServer(World(agents=parts.agents, calls=parts.calls, base=settings.public_url)),
-        authenticate=Credentials(parts.keys),
+        authenticate=credentials,
         challenge=challenge,
         origins=Origins(settings.allowed_origins, settings.public_url),
         hosts=Hosts(settings.host, settings.public_url, settings.allowed_hosts),
@@ -156,6 +160,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/healthz", _healthz),
             Route("/readyz", readyz),
             Route("/", _about(settings)),
+            Route(RECORDING_PATH, recordings.answer),
             *reports.routes,
         ],
         exception_handlers={HTTPException: _http_error},

@@ -1,6 +1,8 @@
 """What calls need of the world. Each port has a shipped stand-in: the memory store, the simulator, the test clock."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -65,6 +67,15 @@ class CallStore(Protocol):
     async def forget_owner(self, owner: str) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """A sound as it comes from the carrier. `length` in bytes, when the carrier says it."""
+
+    content_type: str
+    length: int | None
+    chunks: AsyncIterator[bytes]
+
+
 class Telephony(Protocol):
     """A carrier."""
 
@@ -101,6 +112,10 @@ class Telephony(Protocol):
         A call that the carrier has not named yet is searched for. `is_another` tells whether one of the carrier's
         names belongs to another call of ours. Raises CarrierError when the carrier cannot be asked.
         """
+
+    def recording(self, carrier_id: str) -> AbstractAsyncContextManager[Media]:
+        """A recording, by the carrier's name for it. Raises NotFound when the carrier has none of that name,
+        CarrierError when it cannot be asked."""
 
 
 class NumberPlan(Protocol):

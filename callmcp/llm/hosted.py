@@ -98,7 +98,6 @@ class HostedModel:
         )
         return _judgement(response)
 
-
     async def close(self) -> None:
         """Lets go of its connections."""
         async with self._model:  # leaving it is the library's way to close what it opened

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import structlog
 
@@ -19,11 +20,11 @@ from callmcp.calls.events import (
     Ringing,
 )
 from callmcp.calls.model import Call, CallError, EndReason, Recording, RecordingStatus
-from callmcp.calls.ports import Observe
+from callmcp.calls.ports import Media, Observe
 from callmcp.clock import Clock, within
 from callmcp.conversation.ports import Models
 from callmcp.conversation.run import talk
-from callmcp.errors import CarrierRefused, Unavailable
+from callmcp.errors import CarrierRefused, NotFound, Unavailable
 from callmcp.telephony.simulator.callee import (
     PLAYED,
     SCENARIOS,
@@ -96,6 +97,9 @@ class Simulator:
     async def look(self, _: Call, *, is_another: Callable[[str], Awaitable[bool]]) -> Sequence[Event]:  # noqa: ARG002
         """Nothing: what it knows of a call it has told."""
         return ()
+
+    def recording(self, carrier_id: str) -> AbstractAsyncContextManager[Media]:
+        raise NotFound(f"The simulator records nothing; there is no {carrier_id!r}.", code="recording_not_found")
 
     async def close(self) -> None:
         """Ends every live call as lost with this process. Returns within 2 s."""

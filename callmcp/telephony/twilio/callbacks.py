@@ -20,10 +20,11 @@ from callmcp.calls.events import (
     HungUp,
     Leaving,
     NotAnswered,
+    Recorded,
     Ringing,
     TalkBroke,
 )
-from callmcp.calls.model import NO_PERSON, AnsweredBy, Call, CallError, EndReason
+from callmcp.calls.model import NO_PERSON, AnsweredBy, Call, CallError, EndReason, Recording, RecordingStatus
 
 Form = Mapping[str, str]
 
@@ -83,6 +84,26 @@ def action_events(form: Form, now: datetime) -> Sequence[Event]:
             return [TalkBroke(at=now, reason=EndReason.SERVER_LOST, error=TALK_LOST)]
         case _:
             return []
+
+
+RECORDINGS = {
+    "in-progress": RecordingStatus.IN_PROGRESS,
+    "completed": RecordingStatus.COMPLETED,
+    "absent": RecordingStatus.ABSENT,
+    "failed": RecordingStatus.FAILED,
+}
+
+
+def recording_events(form: Form, now: datetime) -> Sequence[Event]:
+    """A recording status callback. One that is complete and cannot be fetched, having no name, is none."""
+    status = RECORDINGS.get(form.get("RecordingStatus", ""))
+    carrier_id = form.get("RecordingSid") or None
+    if status is None or (carrier_id is None and status is RecordingStatus.COMPLETED):
+        return []
+    seconds = form.get("RecordingDuration", "")
+    duration = int(seconds[:6]) if seconds.isascii() and seconds.isdigit() else None
+    recording = Recording(status=status, carrier_id=carrier_id, duration_seconds=duration)
+    return [Recorded(at=now, recording=recording)]
 
 
 def _moved(form: Form, at: datetime) -> Event | None:

@@ -5,7 +5,8 @@ not done is repeated (429, no connection); whatever may have been done makes the
 callbacks or by `look` (TWILIO.md sections 0 and 9).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeVar
@@ -16,9 +17,9 @@ from twilio.base.exceptions import TwilioRestException, TwilioServiceException
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Asked, Event, HungUp, Leaving
 from callmcp.calls.model import Call, CallError, EndReason
-from callmcp.calls.ports import Observe
+from callmcp.calls.ports import Media, Observe
 from callmcp.clock import Clock
-from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain
+from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain, NotFound
 from callmcp.telephony.twilio import errors
 from callmcp.telephony.twilio.addresses import RETRIES, Addresses, Report
 from callmcp.telephony.twilio.callbacks import status_events
@@ -39,6 +40,8 @@ SEARCHED = 50
 BEFORE = timedelta(seconds=5)
 AFTER = timedelta(seconds=90)
 _FIRST_SERVER_ERROR = 500
+_OK = 200
+_NOT_FOUND_HTTP = 404
 NO_TALK = CallError(
     code="no_talk",
     message="Somebody or something answered, but this server was not there to talk: it was down, or the carrier could "
@@ -64,6 +67,8 @@ class TwilioTelephony:
         api_url: str | None = None,
         answer_within: float = ANSWER_SECONDS,
     ) -> None:
+        self._account_sid = account_sid
+        self._credentials = (username, password)
         self._caller_id = caller_id
         self._addresses = addresses
         self._clock = clock
@@ -134,6 +139,31 @@ class TwilioTelephony:
             told = [*told[:-1], Leaving(at=now, reason=EndReason.SERVER_LOST, error=NO_TALK), told[-1]]
         return told if found.status not in {"queued", "initiated", "ringing", "in-progress"} else [*told, Asked(at=now)]
 
+    @asynccontextmanager
+    async def recording(self, carrier_id: str) -> AsyncIterator[Media]:
+        """As MP3. For a moment after `completed`, Twilio may not have it yet (TWILIO.md section 10)."""
+        url = f"{self._client.api.base_url}/2010-04-01/Accounts/{self._account_sid}/Recordings/{carrier_id}.mp3"
+        for pause in (*(FIRST_PAUSE * 2**n for n in range(TRIES - 1)), None):
+            try:
+                async with self._transport.media(url, self._credentials) as answer:
+                    if answer.status_code == _OK:
+                        yield Media(
+                            content_type=answer.headers.get("content-type", "audio/mpeg"),
+                            length=_length(answer.headers.get("content-length", "")),
+                            chunks=answer.aiter_raw(),
+                        )
+                        return
+                    status = answer.status_code
+            except (NotSent, NoAnswer) as error:
+                raise CarrierUncertain(f"The carrier did not answer: {error}") from error
+            if status != _NOT_FOUND_HTTP:
+                raise CarrierUncertain(f"The carrier answered with HTTP {status}.", carrier_code=str(status))
+            if pause is not None:
+                await self._clock.sleep(pause)
+        raise NotFound(
+            "The carrier does not have this recording; it may have been deleted.", code="recording_not_found"
+        )
+
     async def _fetch(self, sid: str) -> Any:  # noqa: ANN401 - the library's instance
         async def fetch() -> Any:  # noqa: ANN401
             found = await self._client.calls(sid).fetch_async()
@@ -188,6 +218,10 @@ class TwilioTelephony:
                 break
             await self._clock.sleep(pause)
         raise failed
+
+
+def _length(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _failure(error: TwilioRestException | TwilioServiceException) -> CarrierError:

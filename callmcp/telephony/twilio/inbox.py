@@ -18,7 +18,7 @@ from callmcp.calls.ports import CallStore
 from callmcp.clock import Clock
 from callmcp.telephony.twilio import signature
 from callmcp.telephony.twilio.addresses import Addresses, Report, is_of
-from callmcp.telephony.twilio.callbacks import action_events, amd_events, status_events
+from callmcp.telephony.twilio.callbacks import action_events, amd_events, recording_events, status_events
 from callmcp.telephony.twilio.signature import Parameters
 
 log = structlog.get_logger()
@@ -109,6 +109,8 @@ class Inbox:
                 return status_events(form, now)
             case Report.AMD:
                 return amd_events(form, call, now)
+            case Report.RECORDING:
+                return recording_events(form, now)
             case Report.ACTION:
                 return action_events(form, now)
             case _:

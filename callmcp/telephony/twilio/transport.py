@@ -5,8 +5,9 @@ twilio-python#925): three phones ring. This one has timeouts, never repeats anyt
 request that failed.
 """
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from twilio.rest import Client
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
+MAX_REDIRECTS = 3
 UNREADABLE = (TwilioException, ValueError, LookupError, TypeError, AttributeError)
 """What the library raises for an answer that is not what it expects, JSON of another shape included."""
 
@@ -62,6 +64,29 @@ class Transport(HttpClient):  # type: ignore[misc]  # the library has no types
         except httpx.HTTPError as error:
             raise NoAnswer(f"{type(error).__name__}: {error}") from error
         return Response(answer.status_code, answer.text, answer.headers)
+
+    @contextlib.asynccontextmanager
+    async def media(self, url: str, auth: tuple[str, str]) -> AsyncIterator[httpx.Response]:
+        """What is at a URL of Twilio's, as a stream. Where Twilio sends us on to, credentials do not go along.
+
+        Raises NotSent or NoAnswer, also for a place that nothing may be fetched from.
+        """
+        given: tuple[str, str] | None = auth
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                async with self._http.stream("GET", url, auth=given) as answer:
+                    if not answer.has_redirect_location:
+                        yield answer
+                        return
+                    onwards = httpx.URL(url).join(answer.headers["location"])
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:
+                raise NotSent(f"{type(error).__name__}: {error}") from error
+            except httpx.HTTPError as error:
+                raise NoAnswer(f"{type(error).__name__}: {error}") from error
+            if onwards.scheme != "https" and onwards.host != httpx.URL(url).host:
+                raise NoAnswer("it sends us on to a place without TLS")
+            url, given = str(onwards), None
+        raise NoAnswer("it sends us on and on")
 
 
 def client_of(transport: Transport, *, account_sid: str, username: str, password: str, api_url: str | None) -> Client:
