@@ -60,7 +60,7 @@ class Recordings:
             return _error(503, "unavailable", words, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
     async def _media(self, call: Call) -> Response:
-        carrier_id = _fetchable(call.recording)
+        carrier_id = fetchable(call.recording)
         media = self._telephony.recording(carrier_id)
         opened = await media.__aenter__()  # before the answer begins: a carrier that has none makes it a 404
 
@@ -81,11 +81,11 @@ class Recordings:
         return StreamingResponse(chunks(), headers=headers, media_type=opened.content_type)
 
 
-def _fetchable(recording: Recording | None) -> str:
+def fetchable(recording: Recording | None) -> str:
     """The carrier's name of a recording that is complete. Raises NotFound."""
     if recording is not None and recording.status is RecordingStatus.COMPLETED and recording.carrier_id is not None:
         return recording.carrier_id
-    raise NotFound(WHY_NONE[recording and recording.status], code="no_recording")
+    raise NotFound(WHY_NONE[recording.status if recording else None], code="no_recording")
 
 
 def _error(status: int, code: str, words: str, headers: dict[str, str] | None = None) -> Response:

@@ -1,43 +1,33 @@
 """callmcp agents: the voice agents, as options or as a TOML file."""
 
-import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any
 
 import click
 
 from callmcp.agents.model import Agent
-from callmcp.agents.operations import AgentFields
+from callmcp.cli.agent_fields import FIELDS, fields_of, fields_options
 from callmcp.cli.command import Group, account_option, json_option, opened, operator
 from callmcp.cli.printing import say, show, show_all
-from callmcp.errors import InvalidArguments, Problem
+from callmcp.errors import InvalidArguments, NotFound, Problem
 
 COLUMNS = ("agent_id", "name", "model", "max_duration_seconds", "version", "description")
-FIELDS = ("name", "greeting", "description", "instructions", "model", "from_number", "max_duration_seconds")
-HELP = {
-    "name": "What operators call it.",
-    "greeting": "The first thing it says.",
-    "description": "What it is for; clients see it.",
-    "instructions": "What the language model is told.",
-    "model": "The language model; scripted needs no key and no network.",
-    "from_number": "The number it rings from; empty means the deployment's.",
-    "max_duration_seconds": "The longest call, in seconds.",
-}
+OPERATORS_FIELDS = (
+    "voice",
+    "tts_provider",
+    "transcription_provider",
+    "speech_model",
+    "hints",
+    "fallbacks",
+    "temperature",
+    "from_number",
+)
+HISTORY_COLUMNS = ("version", "updated_at", "changed")
 
 
 @click.group(cls=Group)
 def agents() -> None:
     """Define, list, change and delete voice agents."""
-
-
-def fields_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each field, and `--file`, whose fields they change."""
-    for field in reversed(FIELDS):
-        kind = int if field == "max_duration_seconds" else str
-        command = click.option(f"--{field.replace('_', '-')}", type=kind, help=HELP[field])(command)
-    path = click.Path(path_type=Path, dir_okay=False)
-    return click.option("--file", "path", type=path, help="A TOML file of these fields; options win.")(command)
 
 
 @agents.command()
@@ -47,7 +37,7 @@ def fields_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @json_option
 async def create(*, agent_id: str | None, account: str, as_json: bool, path: Path | None, **options: Any) -> None:
     """Define a voice agent."""
-    fields = _fields(path, options)
+    fields = fields_of(path, options)
     if missing := [field for field in ("name", "greeting") if field not in fields]:
         raise InvalidArguments([Problem(field=f"--{field}", message="is needed") for field in missing])
     async with opened() as services:
@@ -67,12 +57,43 @@ async def list_(*, account: str, as_json: bool) -> None:
 
 @agents.command("show")
 @click.argument("agent_id")
+@click.option("--version", type=click.IntRange(min=1), help="As it was in this version (default: as it is).")
 @account_option
 @json_option
-async def show_(agent_id: str, *, account: str, as_json: bool) -> None:
+async def show_(agent_id: str, *, version: int | None, account: str, as_json: bool) -> None:
     """Show a voice agent."""
     async with opened() as services:
-        show(_view(await services.agents.get(await operator(services, account), agent_id)), as_json=as_json)
+        principal = await operator(services, account)
+        agent = await services.agents.get(principal, agent_id)
+        if version is not None:
+            versions = await services.agents.versions(principal, agent_id)
+            agent = next((one for one in versions if one.version == version), agent)
+    if version not in {None, agent.version}:
+        raise NotFound(f"{agent_id} has no version {version}; `callmcp agents history` lists them.")
+    show(_view(agent), as_json=as_json)
+
+
+@agents.command()
+@click.argument("agent_id")
+@account_option
+@json_option
+async def history(agent_id: str, *, account: str, as_json: bool) -> None:
+    """List the versions of a voice agent and what changed in each, newest first."""
+    async with opened() as services:
+        versions = await services.agents.versions(await operator(services, account), agent_id)
+    before = [*versions[1:], None]
+    rows = [
+        {**_view(agent), "changed": _changed(agent, earlier)} for agent, earlier in zip(versions, before, strict=True)
+    ]
+    show_all("versions", rows, HISTORY_COLUMNS, as_json=as_json)
+
+
+def _changed(agent: Agent, before: Agent | None) -> str:
+    if before is None:
+        return "created"
+    if agent.deleted_at is not None:
+        return "deleted"
+    return ", ".join(name for name in FIELDS if getattr(agent, name) != getattr(before, name)) or "nothing"
 
 
 @agents.command()
@@ -82,7 +103,7 @@ async def show_(agent_id: str, *, account: str, as_json: bool) -> None:
 @json_option
 async def update(agent_id: str, *, account: str, as_json: bool, path: Path | None, **options: Any) -> None:
     """Change what is given. Calls under way go on as they began."""
-    fields = _fields(path, options)
+    fields = fields_of(path, options)
     if not fields:
         raise click.UsageError("Nothing to change: give a field or --file.")
     async with opened() as services:
@@ -100,49 +121,19 @@ async def delete(agent_id: str, *, account: str) -> None:
     say(f"Deleted {agent_id}.")
 
 
-def _fields(path: Path | None, options: dict[str, Any]) -> AgentFields:
-    """Raises InvalidArguments when the file is not as it must be."""
-    fields = _read(path) if path is not None else {}
-    fields |= {field: value for field, value in options.items() if value is not None}
-    if fields.get("from_number") == "":
-        fields["from_number"] = None
-    return cast("AgentFields", fields)  # each field's name and type has been checked, here or by click
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArguments.of("--file", f"{path} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidArguments.of("--file", f"{path} cannot be read as TOML: {error}") from error
-    problems = [
-        Problem(field=f"{path}: {name}", message=f"is not a field; the fields are {', '.join(FIELDS)}")
-        for name in fields
-        if name not in FIELDS
-    ]
-    problems += [
-        Problem(field=f"{path}: {name}", message="must be a number" if _is_number(name) else "must be a text")
-        for name, value in fields.items()
-        if name in FIELDS and type(value) is not (int if _is_number(name) else str)
-    ]
-    if problems:
-        raise InvalidArguments(problems)
-    return fields
-
-
-def _is_number(field: str) -> bool:
-    return get_type_hints(AgentFields)[field] is int
-
-
 def _view(agent: Agent) -> dict[str, Any]:
     """What clients see, and what only operators do."""
     from callmcp.wire import agent_view, rfc3339  # noqa: PLC0415 - pydantic, after the arguments are known to be good
 
+    hidden = {name: getattr(agent, name) for name in OPERATORS_FIELDS}
     return {
         **agent_view(agent).dumped(),
         "instructions": agent.instructions,
-        **({"from_number": agent.from_number} if agent.from_number else {}),
+        **{
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in hidden.items()
+            if value not in (None, (), "")
+        },
         "created_at": rfc3339(agent.created_at),
         "updated_at": rfc3339(agent.updated_at),
     }

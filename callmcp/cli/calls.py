@@ -5,11 +5,13 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from callmcp.calls.model import Call, CallFilter, CallRequest, CallStatus, PhoneNumber, Turn
+from callmcp.cli.agent_fields import QUESTION_FORM, question_of
 from callmcp.cli.command import Group, account_option, json_option, opened, operator
 from callmcp.cli.printing import say, show, show_all
 from callmcp.cli.times import Moment
@@ -84,20 +86,48 @@ async def end(call_id: str, *, account: str, as_json: bool) -> None:
 
 
 @calls.command()
+@click.argument("call_id")
+@click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="A file (default: CALL_ID.mp3).")
+@account_option
+async def recording(call_id: str, *, output: Path | None, account: str) -> None:
+    """Fetch the recording of a call from the carrier."""
+    from callmcp.recordings import fetchable  # noqa: PLC0415 - starlette, after the arguments are known to be good
+
+    async with opened() as services:
+        call, _ = await services.calls.get(await operator(services, account), call_id)
+        path = output or Path(f"{call.id}.mp3")
+        async with services.telephony.recording(fetchable(call.recording)) as media:
+            with path.open("wb") as file:
+                async for chunk in media.chunks:
+                    file.write(chunk)
+    say(f"Wrote {path}.")
+
+
+@calls.command()
 @click.option("--to", required=True, metavar="NUMBER", help="Whom to call (E.164), such as +12025550100.")
 @click.option("--agent", "--agent-id", "agent_id", required=True, metavar="AGENT_ID", help="Who speaks.")
 @click.option("--context", default="", help="What the call is for.")
 @click.option("--idempotency-key", help="The same key never dials twice.")
 @click.option("--max-duration", "max_duration_seconds", type=click.IntRange(min=1), metavar="SECONDS")
+@click.option("--question", "questions", multiple=True, metavar=QUESTION_FORM, help="What to find out; repeatable.")
+@click.option("--voicemail-message", help="Left on a machine; without it the call hangs up on one.")
+@click.option("--language", help="What is spoken, such as de-DE (default: the voice agent's).")
 @click.option("--metadata", "pairs", multiple=True, metavar="NAME=VALUE", help="Kept with the call; may be repeated.")
 @account_option
 @json_option
-async def place(*, to: str, pairs: tuple[str, ...], account: str, as_json: bool, **wanted: Any) -> None:
+async def place(
+    *, to: str, questions: tuple[str, ...], pairs: tuple[str, ...], account: str, as_json: bool, **wanted: Any
+) -> None:
     """Place a call and follow it to its end; Ctrl-C hangs up.
 
     The talk is shown on stderr as it happens, the record is printed on stdout.
     """
-    request = CallRequest(to=PhoneNumber.parse(to), metadata=dict(map(_pair, pairs)), **wanted)
+    request = CallRequest(
+        to=PhoneNumber.parse(to),
+        questions=tuple(map(question_of, questions)),
+        metadata=dict(map(_pair, pairs)),
+        **wanted,
+    )
     async with opened() as services:
         principal = await operator(services, account)
         with _interruptible() as interrupted:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """`disclosure`: that an AI speaks. `still_there`: asked into silence, one after the other. `filler`: while a model
-    takes its time. `resumed`: when a line that broke is there again."""
+    """`disclosure`: that an AI speaks. `recorded`: that the call is. `still_there`: asked into silence, one after the
+    other. `filler`: while a model takes its time. `resumed`: when a line that broke is there again."""
 
     disclosure: str
+    recorded: str
     still_there: Sequence[str]
     nobody: str
     filler: str
@@ -21,6 +22,7 @@ class Phrases:
 
 ENGLISH = Phrases(
     disclosure="I am an AI assistant.",
+    recorded="This call is recorded.",
     still_there=("Hello? Is somebody there?", "I cannot hear anybody. Are you still there?"),
     nobody="I cannot hear you, so I will end the call here. Goodbye.",
     filler="One moment, please.",
@@ -33,6 +35,7 @@ PHRASES: Mapping[str, Phrases] = {
     "en": ENGLISH,
     "de": Phrases(
         disclosure="Ich bin eine KI-Assistenz.",
+        recorded="Dieses Gespräch wird aufgezeichnet.",
         still_there=("Hallo? Ist da jemand?", "Ich höre niemanden. Sind Sie noch da?"),
         nobody="Ich kann Sie nicht hören und beende das Gespräch deshalb. Auf Wiederhören.",
         filler="Einen Moment, bitte.",
@@ -44,6 +47,7 @@ PHRASES: Mapping[str, Phrases] = {
     ),
     "fr": Phrases(
         disclosure="Je suis une assistante IA.",
+        recorded="Cet appel est enregistré.",
         still_there=("Allô ? Il y a quelqu'un ?", "Je n'entends personne. Vous êtes toujours là ?"),
         nobody="Je ne vous entends pas, je vais donc mettre fin à l'appel. Au revoir.",
         filler="Un instant, s'il vous plaît.",
@@ -54,6 +58,7 @@ PHRASES: Mapping[str, Phrases] = {
     ),
     "es": Phrases(
         disclosure="Soy una asistente de inteligencia artificial.",
+        recorded="Esta llamada se está grabando.",
         still_there=("¿Hola? ¿Hay alguien ahí?", "No oigo a nadie. ¿Sigue usted ahí?"),
         nobody="No le oigo, así que voy a terminar la llamada. Adiós.",
         filler="Un momento, por favor.",
@@ -64,6 +69,7 @@ PHRASES: Mapping[str, Phrases] = {
     ),
     "it": Phrases(
         disclosure="Sono un'assistente di intelligenza artificiale.",
+        recorded="Questa chiamata viene registrata.",
         still_there=("Pronto? C'è qualcuno?", "Non sento nessuno. È ancora in linea?"),
         nobody="Non riesco a sentirla, quindi chiudo la chiamata. Arrivederci.",
         filler="Un momento, per favore.",
@@ -74,6 +80,7 @@ PHRASES: Mapping[str, Phrases] = {
     ),
     "pt": Phrases(
         disclosure="Sou uma assistente de inteligência artificial.",
+        recorded="Esta chamada está a ser gravada.",
         still_there=("Alô? Há alguém aí?", "Não ouço ninguém. Ainda está aí?"),
         nobody="Não consigo ouvir, por isso vou terminar a chamada. Adeus.",
         filler="Um momento, por favor.",
@@ -84,6 +91,7 @@ PHRASES: Mapping[str, Phrases] = {
     ),
     "nl": Phrases(
         disclosure="Ik ben een AI-assistent.",
+        recorded="Dit gesprek wordt opgenomen.",
         still_there=("Hallo? Is daar iemand?", "Ik hoor niemand. Bent u er nog?"),
         nobody="Ik kan u niet horen en beëindig daarom het gesprek. Tot ziens.",
         filler="Een ogenblik, alstublieft.",

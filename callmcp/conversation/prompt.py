@@ -41,9 +41,14 @@ def brief_of(call: Call, agent: Agent) -> Brief:
     )
 
 
-def opening(agent: Agent, language: str) -> str:
-    """The first words of every call: the greeting, as `disclosed` has it."""
-    return disclosed(agent.greeting, language)
+def opening(agent: Agent, language: str, *, recorded: bool = False) -> str:
+    """The first words of every call: the greeting, as `disclosed` has it, and that the call is recorded when it is."""
+    words = disclosed(agent.greeting, language)
+    return f"{words} {phrases_in(language).recorded}" if recorded else words
+
+
+def opening_of(call: Call, agent: Agent) -> str:
+    return opening(agent, call.language, recorded=call.recording is not None)
 
 
 def disclosed(text: str, language: str) -> str:
@@ -62,7 +67,7 @@ def _instructions(call: Call, agent: Agent) -> str:
         agent.instructions,
         f"What the call is for, from whoever asked for it:\n{call.context or 'Nothing more was said.'}",
         _to_find_out(call.questions),
-        f"You have opened the call with: {opening(agent, call.language)}",
+        f"You have opened the call with: {opening_of(call, agent)}",
         f"The language of the call is {call.language}; speak another only if the callee does.",
         RULES,
     ]

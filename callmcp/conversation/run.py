@@ -32,7 +32,7 @@ from callmcp.conversation.events import (
 from callmcp.conversation.outcome import outcome_of, unjudged, unspoken
 from callmcp.conversation.phrases import phrases_in
 from callmcp.conversation.ports import Line, Models
-from callmcp.conversation.prompt import Brief, brief_of, disclosed, opening
+from callmcp.conversation.prompt import Brief, brief_of, disclosed, opening_of
 from callmcp.conversation.session import Manners, Session
 from callmcp.errors import Unavailable
 
@@ -64,7 +64,7 @@ async def talk(
     """
     brief = brief_of(call, agent)
     session = Session(
-        opening=opening(agent, call.language),
+        opening=opening_of(call, agent),
         voicemail=call.voicemail_message and disclosed(call.voicemail_message, call.language),
         models=len(agent.models),
         turns=turns,

@@ -74,7 +74,7 @@ def test_nobody_else_hears_it(carrier: Twilio, server: Server, mcp: Mcp) -> None
     data: Path = server.data
     callmcp("accounts", "create", "other", data=data)
     stranger = callmcp("keys", "create", "s", "--scope", "calls:read", "--account", "other", data=data).strip()
-    writer = callmcp("keys", "create", "w", "--scope", "calls:write", data=data).strip()
+    of_agents = callmcp("keys", "create", "w", "--scope", "agents:read", data=data).strip()
     colleague = callmcp("keys", "create", "c", "--scope", "calls:read", data=data).strip()
 
     answers = {
@@ -83,7 +83,7 @@ def test_nobody_else_hears_it(carrier: Twilio, server: Server, mcp: Mcp) -> None
             ("nobody", ""),
             ("forger", "cmcp_x"),
             ("stranger", stranger),
-            ("writer", writer),
+            ("reader of agents", writer),
             ("colleague", colleague),
         )
     }
@@ -92,11 +92,11 @@ def test_nobody_else_hears_it(carrier: Twilio, server: Server, mcp: Mcp) -> None
         "nobody": 401,
         "forger": 401,
         "stranger": 404,
-        "writer": 403,
+        "reader of agents": 403,
         "colleague": 200,
     }
-    assert all("www-authenticate" in answers[who].headers for who in ("nobody", "forger", "writer"))
-    assert all(answers[who].json()["error"] for who in ("nobody", "forger", "stranger", "writer"))
+    assert all("www-authenticate" in answers[who].headers for who in ("nobody", "forger", "reader of agents"))
+    assert all(answers[who].json()["error"] for who in ("nobody", "forger", "stranger", "reader of agents"))
 
 
 def test_a_call_that_is_not_recorded_says_why_there_is_nothing(carrier: Twilio, mcp: Mcp) -> None:

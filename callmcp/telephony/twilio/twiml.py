@@ -19,11 +19,12 @@ def converse(call: Call, agent: Agent, addresses: Addresses, *, resumed: bool = 
 
     The greeting is ours to say, as the first text: so it is in the transcript. Hints that do not fit are left out.
     """
-    for hints in range(len(agent.hints), -1, -1):
-        document = _converse(call, agent, agent.hints[:hints], addresses, resumed=resumed, pause=pause)
-        if len(document) <= MAX_INLINE:
-            break
-    return document
+    hints = agent.hints
+    while True:
+        document = _converse(call, agent, hints, addresses, resumed=resumed, pause=pause)
+        if len(document) <= MAX_INLINE or not hints:
+            return document
+        hints = hints[:-1]
 
 
 def _converse(
