@@ -50,7 +50,7 @@ FIELDS: Mapping[str, Field] = {
 
 def fields_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """An option for each field, and `--file`, whose fields they change."""
-    for name, field in reversed(FIELDS.items()):
+    for name, field in reversed(list(FIELDS.items())):
         option = f"--{(field.option or name).replace('_', '-')}"
         if field.kind is bool:
             decorate = click.option(f"{option}/--no-{option[2:]}", name, default=None, help=field.help)

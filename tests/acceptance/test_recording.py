@@ -83,7 +83,7 @@ def test_nobody_else_hears_it(carrier: Twilio, server: Server, mcp: Mcp) -> None
             ("nobody", ""),
             ("forger", "cmcp_x"),
             ("stranger", stranger),
-            ("reader of agents", writer),
+            ("reader of agents", of_agents),
             ("colleague", colleague),
         )
     }
