@@ -320,7 +320,9 @@ def _lines(dumped: Mapping[str, Any], indent: str) -> list[str]:
     return lines
 
 
-def _item(entry: Mapping[str, Any], indent: str) -> str:
+def _item(entry: Mapping[str, Any] | str, indent: str) -> str:
+    if isinstance(entry, str):
+        return f"{indent}- {_word(entry, indent)}"
     if entry.keys() == {"index", "at", "speaker", "text"}:
         said = _word(entry["text"], indent + "  ")
         return f"{indent}  [{entry['index']}] {entry['at']} {entry['speaker']}: {said}"
