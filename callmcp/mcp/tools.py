@@ -342,13 +342,18 @@ BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}
 async def call(tool: Tool, world: World, principal: Principal, arguments: Mapping[str, Any]) -> Result:
     """Checks the scope, then the arguments, then runs the tool. Raises CallMcpError."""
     principal.require(tool.scope)
-    # A null is how many clients write "not given".
-    given = {name: value for name, value in arguments.items() if value is not None}
     try:
-        checked = tool.arguments.model_validate(given)
+        checked = tool.arguments.model_validate(_without_nulls(arguments))
     except ValidationError as error:
         raise InvalidArguments([_problem(fault) for fault in error.errors(include_url=False)]) from None
     return await tool.run(world, principal, checked)
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON is any value
+    """A null is how many clients write "not given", also within an object."""
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _problem(fault: Mapping[str, Any]) -> Problem:

@@ -216,7 +216,79 @@ async def test_the_same_idempotency_key_returns_the_first_call_and_dials_nothing
     for other in ({"to": "+14155550100"}, {"context": "y"}, {"metadata": {"a": "b"}}, {"max_duration_seconds": 60}):
         result = await world.alice.call("make_call", **{**arguments, **other})
         assert refusal(result) == "idempotency_key_reused"
+    for more in ({"language": "de-DE"}, {"voicemail_message": "Hi"}, {"questions": [DAY]}):
+        assert refusal(await world.alice.call("make_call", **arguments, **more)) == "idempotency_key_reused"
     assert len((await world.alice.record("list_calls"))["calls"]) == 1
+
+
+DAY = {"name": "day", "question": "Which day?", "type": "choice", "choices": ["Friday", "Sunday"]}
+GUESTS = {"name": "guests", "question": "How many are you?", "type": "number"}
+
+
+async def test_questions_come_back_with_an_answer_each_and_the_turn_that_says_so(world: World) -> None:
+    arguments = {"agent_id": world.agent_id, "to": "+14155550100", "questions": [DAY, {**GUESTS, "choices": None}]}
+    placed = check("make_call", await world.alice.call("make_call", **arguments))
+    assert placed["questions"] == [DAY, GUESTS]
+    record = await finished(world.alice, placed["call_id"])
+    day, guests = record["outcome"]["answers"]
+    assert (day["name"], day["value"]) == ("day", "Friday")
+    assert (guests["name"], guests["value"]) == ("guests", 4)
+    for answer in (day, guests):
+        assert record["transcript"][answer["evidence"]]["speaker"] == "callee"
+    assert "answers" not in (await finished_without_questions(world))["outcome"]
+
+
+async def finished_without_questions(world: World) -> dict[str, Any]:
+    placed = await world.alice.record("make_call", agent_id=world.agent_id, to="+14155550101")
+    return await finished(world.alice, placed["call_id"])
+
+
+@pytest.mark.parametrize(
+    ("questions", "field"),
+    [
+        ("Which day?", "questions"),
+        ([{"name": "day"}], "questions.0.question"),
+        ([{"question": "Which day?"}], "questions.0.name"),
+        ([{"name": "Day One", "question": "Which?"}], "questions.0.name"),
+        ([{**DAY, "type": "date"}], "questions.0.type"),
+        ([{**DAY, "choices": []}], "questions.0.choices"),
+        ([{**DAY, "choices": ["Friday", "friday"]}], "questions.0.choices"),
+        ([{**GUESTS, "choices": ["1", "2"]}], "questions.0.choices"),
+        ([DAY, GUESTS, DAY], "questions.2.name"),
+        ([{**DAY, "name": f"day_{n}"} for n in range(11)], "questions"),
+        ([{**DAY, "hint": "soon"}], "questions.0.hint"),
+    ],
+)
+async def test_a_question_that_is_none_is_told_where_and_why(world: World, questions: Any, field: str) -> None:
+    result = await world.alice.call("make_call", agent_id=world.agent_id, to=SILENT, questions=questions)
+    assert refusal(result) == "invalid_arguments"
+    assert f"{field}:" in result["content"][0]["text"]
+    assert (await world.alice.record("list_calls"))["calls"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"language": "German"}, "language"),
+        ({"language": "de_DE"}, "language"),
+        ({"voicemail_message": ""}, "voicemail_message"),
+        ({"voicemail_message": " "}, "voicemail_message"),
+        ({"voicemail_message": "x" * 501}, "voicemail_message"),
+    ],
+)
+async def test_a_language_or_message_that_cannot_be_is_told(world: World, given: dict[str, str], field: str) -> None:
+    result = await world.alice.call("make_call", agent_id=world.agent_id, to=SILENT, **given)
+    assert refusal(result) == "invalid_arguments"
+    assert f"{field}:" in result["content"][0]["text"]
+
+
+async def test_a_machine_gets_the_message_and_the_record_says_that_it_was_left(world: World) -> None:
+    arguments = {"agent_id": world.agent_id, "to": "+14155550104", "voicemail_message": "An AI here. Please call back."}
+    placed = check("make_call", await world.alice.call("make_call", **arguments))
+    assert placed["voicemail_left"] is False
+    record = await finished(world.alice, placed["call_id"])
+    assert (record["voicemail_left"], record["outcome"]["goal_met"]) == (True, "no")
+    assert "was left" in record["next_step"]
 
 
 async def test_a_refusal_uses_up_no_idempotency_key(world: World) -> None:
