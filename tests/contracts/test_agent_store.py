@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.errors import Conflict
 from tests.contracts.conftest import Store
 from tests.contracts.values import NOON, an_agent
@@ -27,6 +28,50 @@ async def test_an_agent_comes_back_as_it_went_in(store: Store) -> None:
     await store.add_agent(agent)
     assert await store.agent(agent.id) == agent
     assert await store.agent("agt_ffffff") is None
+
+
+async def test_everything_of_an_agent_comes_back(store: Store) -> None:
+    day = Question(name="day", question="Which day?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
+    agent = an_agent(
+        language="de-DE",
+        voice="Journey-O",
+        tts_provider="Google",
+        transcription_provider="Deepgram",
+        speech_model="nova-3-general",
+        hints=("Lovelace", "Käse"),
+        fallbacks=("openai:gpt", "scripted"),
+        temperature=0.25,
+        voicemail_message="Please call back.",
+        recording=True,
+        questions=(day, Question(name="who", question="Who?")),
+    )
+    await store.add_agent(agent)
+    assert await store.agent(agent.id) == agent
+    assert await store.agent_version(agent.id, 1) == agent
+
+
+async def test_what_an_agent_was_in_each_version_stays_also_when_it_is_deleted(store: Store) -> None:
+    first = an_agent()
+    second = replace(first, name="Bob", hints=("Ada",), version=2, updated_at=NOON + timedelta(seconds=1))
+    third = replace(second, version=3, deleted_at=NOON + timedelta(seconds=2))
+    await store.add_agent(first)
+    await store.save_agent(second)
+    await store.save_agent(third)
+    assert await store.agent_versions(first.id) == [third, second, first]
+    assert await store.agent_version(first.id, 1) == first
+    assert await store.agent_version(first.id, 4) is None
+    assert await store.agent_version("agt_ffffff", 1) is None
+    assert await store.agent_versions("agt_ffffff") == []
+
+
+async def test_a_lost_race_leaves_no_version(store: Store) -> None:
+    agent = an_agent()
+    await store.add_agent(agent)
+    with pytest.raises(Conflict):
+        await store.save_agent(replace(agent, name="Bob", version=3))
+    with pytest.raises(Conflict):
+        await store.add_agent(replace(agent, name="Bob"))
+    assert await store.agent_versions(agent.id) == [agent]
 
 
 async def test_a_taken_id_is_a_conflict_for_any_account(store: Store) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls import state
 from callmcp.calls.events import (
     Accepted,
@@ -28,11 +29,15 @@ from callmcp.calls.events import (
     NotAnswered,
     OptedOut,
     OwnerLost,
+    Recorded,
     Ringing,
+    TalkBroke,
     TurnSpoken,
+    VoicemailLeft,
 )
 from callmcp.calls.model import (
     FINAL,
+    Answer,
     AnsweredBy,
     Call,
     CallError,
@@ -42,6 +47,8 @@ from callmcp.calls.model import (
     GoalMet,
     Outcome,
     Position,
+    Recording,
+    RecordingStatus,
     Speaker,
     Turn,
 )
@@ -441,3 +448,29 @@ async def test_text_that_no_database_can_hold_is_replaced_and_found_again(store:
     assert await store.beats() == {good: 1}
     named = await store.apply(call.id, Accepted(at=NOON, carrier_id=bad))
     assert await store.call_by_carrier_id(call.carrier, bad) == named
+
+
+async def test_what_a_talk_leaves_behind_comes_back(store: Store) -> None:
+    day = Question(name="day", question="Which day?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
+    guests = Question(name="guests", question="How many?", type=AnswerType.NUMBER)
+    call = a_call(
+        language="de-DE",
+        voicemail_message="Please call back. 🍽",
+        questions=(day, guests),
+        recording=Recording(status=RecordingStatus.REQUESTED),
+    )
+    await store.add(call)
+    assert await store.call(call.id) == call
+    at = call.created_at + timedelta(seconds=5)
+    answers = (Answer(name="day", value="Friday", evidence=1), Answer(name="guests", value=2.5, error="no evidence"))
+    outcome = Outcome(goal_met=GoalMet.PARTLY, summary="So it is.", answers=answers)
+    recorded = Recording(status=RecordingStatus.COMPLETED, carrier_id="RE1", duration_seconds=9)
+    broke = TalkBroke(at=at, reason=EndReason.SERVER_LOST, error=CallError(code="x", message="y"))
+    said = TurnSpoken(at=at, speaker=Speaker.CALLEE, text="Yes.")
+    after = await store.apply(
+        call.id,
+        *(Answered(at=at), said, broke, VoicemailLeft(at=at), Recorded(at=at, recording=recorded)),
+        Judged(at=at, outcome=outcome),
+    )
+    assert (after.breaks, after.voicemail_left, after.recording, after.outcome) == (1, True, recorded, outcome)
+    assert await store.call(call.id) == after

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
@@ -85,6 +86,93 @@ def test_a_database_is_ready_after_its_upgrade_and_not_before(empty_url: str, tm
     schema.upgrade(engine)
     schema.ready(engine)
     schema.upgrade(engine)
+
+
+OLD_AGENT = {
+    "id": "agt_000001",
+    "account_id": "acct_1",
+    "name": "Ada",
+    "description": "",
+    "instructions": "",
+    "greeting": "Hello.",
+    "model": "scripted",
+    "from_number": None,
+    "max_duration_seconds": 600,
+    "version": 3,
+    "created_at": 1,
+    "updated_at": 2,
+    "deleted_at": None,
+}
+OLD_CALL = {
+    "id": "call_1",
+    "account_id": "acct_1",
+    "key_id": "key_1",
+    "agent_id": "agt_000001",
+    "agent_version": 3,
+    "to": "+14155550100",
+    "from_number": "+15550100000",
+    "context": "",
+    "metadata": "{}",
+    "max_duration_seconds": 600,
+    "idempotency_key": None,
+    "fingerprint": "",
+    "carrier": "simulator",
+    "token": "t",
+    "carrier_id": None,
+    "owner": None,
+    "status": "completed",
+    "created_at": 1,
+    "heard_from_at": 1,
+    "end_requested_at": None,
+    "answered_at": 1,
+    "ended_at": 2,
+    "answered_by": None,
+    "end_reason": "machine",
+    "outcome": '{"goal_met": "no", "summary": "A machine."}',
+    "opt_out": False,
+    "turn_count": 0,
+    "error": None,
+}
+
+
+def test_what_the_first_schema_held_is_there_after_an_upgrade(empty_url: str) -> None:
+    engine = engine_for(empty_url)
+    _upgrade_to(engine, "0001")
+    with engine.begin() as connection:
+        for table, row in (("agents", OLD_AGENT), ("calls", OLD_CALL)):
+            names = ", ".join(f'"{name}"' for name in row)
+            values = ", ".join(f":{name}" for name in row)
+            connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
+
+    schema.upgrade(engine)
+
+    async def read() -> None:
+        store = SqlStore(empty_url)
+        await store.open()
+        agent, call = await store.agent("agt_000001"), await store.call("call_1")
+        assert agent is not None
+        assert call is not None
+        assert (agent.name, agent.language, agent.hints, agent.recording) == ("Ada", "en-US", (), False)
+        assert await store.agent_versions(agent.id) == [agent]
+        assert (call.language, call.questions, call.recording, call.breaks) == ("en-US", (), None, 0)
+        assert call.outcome is not None
+        assert call.outcome.answers == ()
+        await store.close()
+
+    asyncio.run(read())
+
+
+def _upgrade_to(engine: Engine, revision: str) -> None:
+    """As an earlier version of the program would have done."""
+    if engine.dialect.name == "sqlite":
+        file = Path(str(engine.url.database))
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    config = Config()
+    config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
 
 
 UPGRADE = """
