@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event, inspect, text
+from sqlalchemy.exc import DBAPIError
 
 from callmcp.errors import BadConfiguration, Unavailable
 from callmcp.store.connection import BUSY_SECONDS, sqlite_file, told_as_ours
@@ -110,7 +111,7 @@ def _set_write_ahead_log(engine: Engine) -> None:
                 if connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal":
                     return
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-            except engine.dialect.loaded_dbapi.Error:  # to look at the mode needs the file too while another changes it
+            except DBAPIError:  # to look at the mode needs the file too while another changes it
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)

@@ -1,8 +1,11 @@
 """Migrations: the schema they make, who makes it, and what is refused."""
 
 import asyncio
+import contextlib
+import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -186,6 +189,19 @@ schema.upgrade(engine)
 schema.ready(engine)
 print("alembic" if "alembic" in sys.modules else "no alembic")
 """
+
+
+def test_a_file_that_another_process_has_for_itself_is_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "callmcp.db"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        upgrading = threading.Thread(target=schema.upgrade, args=(engine_for(f"sqlite:///{file}"),))
+        upgrading.start()
+        upgrading.join(0.2)
+        assert upgrading.is_alive()
+        other.execute("ROLLBACK")
+    upgrading.join(10)
+    schema.ready(engine_for(f"sqlite:///{file}"))
 
 
 def test_processes_that_start_at_once_on_nothing_all_find_it_migrated_once(empty_url: str) -> None:
