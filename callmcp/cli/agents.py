@@ -129,7 +129,11 @@ def _view(agent: Agent) -> dict[str, Any]:
     return {
         **agent_view(agent).dumped(),
         "instructions": agent.instructions,
-        **{name: value for name, value in hidden.items() if value not in (None, ())},
+        **{
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in hidden.items()
+            if value not in (None, ())
+        },
         "created_at": rfc3339(agent.created_at),
         "updated_at": rfc3339(agent.updated_at),
     }
