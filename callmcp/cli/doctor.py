@@ -5,12 +5,13 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import click
 
+from callmcp.agents.model import SCRIPTED, Agent
 from callmcp.cli.command import Command, json_option, log_quietly, must_exist, settings, sqlite_file
 from callmcp.cli.printing import say, show_json, show_lines
 from callmcp.errors import BadConfiguration, CallMcpError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SETTINGS = "settings"
 DIRECTORY = "data directory"
 DATABASE = "database"
+MODEL = "language model"
 CARRIER = "carrier"
 SECONDS = 10.0
 MEND_DATABASE = (
@@ -58,11 +60,13 @@ async def _examined() -> Sequence[Finding]:
             *(unchecked(check, "the settings cannot be used", "Mend them first.") for check in (DATABASE, CARRIER)),
         ]
     log_quietly(chosen)
-    of_database, numbers = await _database(chosen)
+    of_database, agents = await _database(chosen)
+    numbers = [agent.from_number for agent in agents if agent.from_number is not None]
     return [
         passed(SETTINGS, f"the carrier is {chosen.carrier}"),
         _directory(chosen),
         of_database,
+        *await _models(chosen, dict.fromkeys(name for agent in agents for name in agent.models if name != SCRIPTED)),
         *await _carrier(chosen, numbers),
     ]
 
@@ -79,8 +83,8 @@ def _directory(chosen: "Settings") -> Finding:
     return passed(DIRECTORY, f"{folder} is writable")
 
 
-async def _database(chosen: "Settings") -> tuple[Finding, Sequence[str]]:
-    """Whether it can be reached, is up to date and takes writes; and the numbers that voice agents call from."""
+async def _database(chosen: "Settings") -> tuple[Finding, Sequence[Agent]]:
+    """Whether it can be reached, is up to date and takes writes; and the voice agents of all accounts."""
     from callmcp.store.sql import SqlStore  # noqa: PLC0415 - see command.opened
 
     try:
@@ -91,7 +95,7 @@ async def _database(chosen: "Settings") -> tuple[Finding, Sequence[str]]:
             stack.push_async_callback(store.close)
             await store.ready()
             await _write(store)
-            return passed(DATABASE, "up to date, and takes writes"), await _numbers(store)
+            return passed(DATABASE, "up to date, and takes writes"), await _agents(store)
     except TimeoutError:
         seen = f"it does not answer within {SECONDS:g} seconds"
     except BadConfiguration as error:
@@ -109,10 +113,27 @@ async def _write(store: "SqlStore") -> None:
     await store.forget_owner(owner)
 
 
-async def _numbers(store: "SqlStore") -> Sequence[str]:
-    accounts = await store.accounts()
-    agents = [agent for account in accounts for agent in await store.agents(account.id)]
-    return [agent.from_number for agent in agents if agent.from_number is not None]
+async def _agents(store: "SqlStore") -> Sequence[Agent]:
+    return [agent for account in await store.accounts() for agent in await store.agents(account.id)]
+
+
+async def _models(chosen: "Settings", names: Iterable[str]) -> Sequence[Finding]:
+    """Whether each language model that a voice agent names could be asked: its packages and its key are there. None is
+    asked, since that may cost money."""
+    from callmcp.llm.models import Models  # noqa: PLC0415 - see command.opened
+
+    models = Models(api_key=chosen.model_api_key)
+    findings = []
+    for name in names:
+        try:
+            models.named(name)
+        except BadConfiguration as error:
+            why = error.message.removeprefix(f"{name}: ").partition("\n")[0]
+            findings.append(failed(f"{MODEL} {name}", why, "docs/models.md has the packages and the key it needs."))
+        else:
+            findings.append(passed(f"{MODEL} {name}", "its packages and its key are there; it was not asked"))
+    await models.close()
+    return findings
 
 
 async def _carrier(chosen: "Settings", numbers: Sequence[str]) -> Sequence[Finding]:

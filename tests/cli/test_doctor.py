@@ -199,3 +199,22 @@ def test_looking_leaves_no_trace_in_the_database(callmcp: Callmcp, data: Path) -
     assert callmcp("doctor").returncode == 0
 
     assert rows() == before
+
+
+def test_each_language_model_that_an_agent_names_is_looked_at(callmcp: Callmcp) -> None:
+    callmcp("init")
+    models = ("--model", "openai:gpt-5-mini", "--fallback", "http://127.0.0.1:9/v1#x", "--fallback", "scripted")
+    callmcp("agents", "create", "--name", "x", "--greeting", "Hi", *models)
+
+    without = callmcp("doctor", "--json")
+    with_key = callmcp("doctor", "--json", OPENAI_API_KEY="sk-secret")
+
+    def verdicts(done: Done) -> dict[str, str]:
+        checks = json.loads(done.stdout)["checks"]
+        return {check["check"]: check["verdict"] for check in checks if check["check"].startswith("language model")}
+
+    endpoint = "language model http://127.0.0.1:9/v1#x"
+    assert verdicts(without) == {"language model openai:gpt-5-mini": "fail", endpoint: "pass"}
+    assert "OPENAI_API_KEY" in without.stdout
+    assert verdicts(with_key) == {"language model openai:gpt-5-mini": "pass", endpoint: "pass"}
+    assert "sk-secret" not in with_key.stdout + with_key.stderr
