@@ -29,11 +29,12 @@ from callmcp.conversation.events import (
     Wait,
     WaitOver,
 )
+from callmcp.conversation.manners import Manners
 from callmcp.conversation.outcome import outcome_of, unjudged, unspoken
 from callmcp.conversation.phrases import phrases_in
 from callmcp.conversation.ports import Line, Models
 from callmcp.conversation.prompt import Brief, brief_of, disclosed, opening_of
-from callmcp.conversation.session import Manners, Session
+from callmcp.conversation.session import Session
 from callmcp.errors import Unavailable
 
 logger = logging.getLogger(__name__)

@@ -44,30 +44,9 @@ from callmcp.conversation.events import (
     Wait,
     WaitOver,
 )
+from callmcp.conversation.manners import Manners
 from callmcp.conversation.optout import asks_not_to_be_called
-from callmcp.conversation.phrases import ENGLISH, Phrases
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
-    """The limits of a talk, in seconds and counts, and the words the agent has of its own when no model speaks.
-
-    `silence`: how long nothing may be heard. `speech`: how long the callee may speak without a word recognised.
-    `thinking`: how long a model may keep everybody waiting, first for the filler and then for the next model.
-    `farewell` and `character`: how long to wait until last words are heard, by their length. `hanging_up`: until the
-    line says that it has closed.
-    """
-
-    silence: float = 6
-    speech: float = 60
-    thinking: float = 4
-    farewell: float = 20
-    character: float = 0.11
-    hanging_up: float = 5
-    answers: int = 100
-    answer_characters: int = 4000
-    phrases: Phrases = ENGLISH
-
+from callmcp.conversation.transcript import Transcript
 
 MODEL_FAILED = CallError(
     code="model_failed",
@@ -123,18 +102,13 @@ class Session:
         self._voicemail_owed = False
         self._manners = manners or Manners()
         self._phrases = self._manners.phrases
-        self._turns: list[Turn] = list(turns)
+        self._transcript = Transcript(turns)
         self._resumed = bool(turns)
         # What was said before the line broke, and nobody has answered.
         self._unanswered = turns[-1].text if turns and turns[-1].speaker is Speaker.CALLEE else ""
         self._actions: list[Action] = []
         self._now: datetime = _NEVER
-        self._line = ""  # what the agent has said of its line under way
-        self._line_began: datetime = _NEVER
-        self._line_complete = True  # its last piece has been said
-        self._utterance: list[str] = []  # what the callee said and the agent has not taken up
-        self._heard_at: datetime = _NEVER
-        self._speech_began_at: datetime | None = None
+        self._line_complete = True  # the last piece of the agent's line under way has been said
         # Whoever is on the line has not heard the opening to its end.
         self._opening_owed = not any(self._opening in turn.text for turn in turns)
         self._keys = ""
@@ -148,14 +122,7 @@ class Session:
     @property
     def transcript(self) -> Sequence[Turn]:
         """What was heard so far, the utterance that waits for its answer included, and what is being said."""
-        turns = list(self._turns)
-        for speaker, at, text in (
-            (Speaker.AGENT, self._line_began, self._line.strip()),
-            (Speaker.CALLEE, self._heard_at, self._pending),
-        ):
-            if text:
-                turns.append(Turn(index=len(turns), at=at, speaker=speaker, text=text))
-        return tuple(turns)
+        return tuple(self._transcript)
 
     def receive(self, event: Event, now: datetime) -> Sequence[Action]:
         self._now = now
@@ -171,17 +138,14 @@ class Session:
             self._say(self._phrases.resumed if self._resumed else "", last=True)
 
     def _speech_began(self, _: SpeechBegan) -> None:
-        self._speech_began_at = self._now
+        self._transcript.speech_began(self._now)
         if self.phase is Phase.LISTENING:
             self._wait_for(self._manners.speech)
 
     def _heard(self, event: Heard) -> None:
         if not event.text.strip():
             return
-        if not self._utterance:
-            self._heard_at = self._speech_began_at or self._now
-        self._speech_began_at = None
-        self._utterance.append(event.text.strip())
+        self._transcript.hear(event.text.strip(), self._now)
         self._silences = 0
         if self.phase is Phase.LISTENING or (self.phase is Phase.THINKING and self._leaving is None):
             self._take_up()
@@ -210,7 +174,7 @@ class Session:
     def _spoken(self, _: Spoken) -> None:
         if self.phase is Phase.SPEAKING and self._line_complete:
             is_voicemail = self._leaving is not None and self._leaving.voicemail and not self._voicemail_owed
-            self._record_line(self._line)
+            self._record_line(self._transcript.line)
             if is_voicemail:
                 self._actions.append(Report(facts.VoicemailLeft(at=self._now)))
             self._after_line()
@@ -250,7 +214,7 @@ class Session:
                 if not words:
                     return
                 self._say(words, last=False)
-                if len(self._line) > self._manners.answer_characters:
+                if len(self._transcript.line) > self._manners.answer_characters:
                     self._stop_model()
                     self._complete_line()
                 else:
@@ -315,7 +279,7 @@ class Session:
 
     def _take_up(self) -> None:
         """Answers what the callee said."""
-        heard = f"{self._unanswered} {self._pending}"
+        heard = f"{self._unanswered} {self._transcript.utterance}"
         self._unanswered = ""
         if asks_not_to_be_called(heard):
             self._note_opt_out()
@@ -337,13 +301,13 @@ class Session:
         """The next words of the line, or the first; the opening goes before them while it is owed."""
         begins = self.phase is not Phase.SPEAKING
         if begins:
-            self._line, self._line_began = "", self._now
+            self._transcript.begin_line(self._now)
             owed = self._opening if self._opening_owed and self._leaving is None else ""
             words = f"{owed} {words}" if owed and words else owed or words
-        elif self._line and not self._line[-1].isspace() and last:
+        elif last and self._transcript.line and not self._transcript.line[-1].isspace():
             words = f" {words}"
         self._actions.append(Say(words, last, interruptible))
-        self._line += words
+        self._transcript.line += words
         self._line_complete = last
         self.phase = Phase.SPEAKING
         self._stop_waiting()
@@ -386,14 +350,14 @@ class Session:
         """The agent has said what it had to say: what now?"""
         if self._keys:
             self._actions.append(SendDigits(self._keys))
-            self._record(Speaker.AGENT, f"[pressed {self._keys}]", self._now)
+            self._record(self._transcript.press(self._keys, self._now))
             self._keys = ""
             self._opening_owed = True  # a key leads to somebody else
         if self._voicemail_owed:
             self._say_voicemail()
         elif self._leaving is not None:
             self._end(self._leaving.reason)
-        elif self._utterance or self._unanswered:
+        elif self._transcript.utterance or self._unanswered:
             self._take_up()
         else:
             self._listen()
@@ -450,26 +414,19 @@ class Session:
 
     # The record.
 
-    @property
-    def _pending(self) -> str:
-        return " ".join(self._utterance)
-
     def _record_line(self, heard: str) -> None:
-        self._line, self._line_complete = "", True
+        self._line_complete = True
         if self.phase is Phase.SPEAKING:
             self.phase = Phase.LISTENING
         self._opening_owed = self._opening_owed and self._opening not in heard
-        self._record(Speaker.AGENT, heard, self._line_began)
+        self._record(self._transcript.end_line(heard))
 
     def _record_utterance(self) -> None:
-        text, self._utterance = self._pending, []
-        self._record(Speaker.CALLEE, text, self._heard_at)
+        self._record(self._transcript.take_up())
 
-    def _record(self, speaker: Speaker, text: str, at: datetime) -> None:
-        text = text.strip()
-        if text:
-            self._turns.append(Turn(index=len(self._turns), at=at, speaker=speaker, text=text))
-            self._actions.append(Report(facts.TurnSpoken(at=at, speaker=speaker, text=text)))
+    def _record(self, turn: facts.TurnSpoken | None) -> None:
+        if turn is not None:
+            self._actions.append(Report(turn))
 
 
 _HANDLERS: Mapping[type[Event], Callable[[Session, Any], None]] = {

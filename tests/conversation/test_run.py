@@ -10,12 +10,12 @@ import pytest
 from callmcp.calls.events import Answered, Event, HungUp
 from callmcp.calls.model import AnsweredBy, Call, CallStatus, EndReason, GoalMet, Outcome, Speaker, Turn
 from callmcp.conversation.events import EndTheCall, LineEvent, LineOpened, Piece, PressKeys
+from callmcp.conversation.manners import Manners
 from callmcp.conversation.outcome import Judgement
 from callmcp.conversation.phrases import ENGLISH
 from callmcp.conversation.ports import LanguageModel, Line
 from callmcp.conversation.prompt import Brief, opening
 from callmcp.conversation.run import JUDGING_SECONDS, talk
-from callmcp.conversation.session import Manners
 from callmcp.errors import Unavailable
 from callmcp.telephony.simulator.callee import (
     HangsUp,

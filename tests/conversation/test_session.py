@@ -41,8 +41,9 @@ from callmcp.conversation.events import (
     Wait,
     WaitOver,
 )
+from callmcp.conversation.manners import Manners
 from callmcp.conversation.phrases import ENGLISH
-from callmcp.conversation.session import MODEL_FAILED, Manners, Phase, Session
+from callmcp.conversation.session import MODEL_FAILED, Phase, Session
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OPENING = "Hello, this is Ada. I am an AI assistant."
