@@ -73,7 +73,7 @@ class OneModel:
 
     model: LanguageModel
 
-    def named(self, _: str) -> LanguageModel:
+    async def named(self, _: str) -> LanguageModel:
         return self.model
 
 

@@ -126,7 +126,7 @@ async def _models(chosen: "Settings", names: Iterable[str]) -> Sequence[Finding]
     findings = []
     for name in names:
         try:
-            models.named(name)
+            await models.named(name)
         except BadConfiguration as error:
             why = error.message.removeprefix(f"{name}: ").partition("\n")[0]
             findings.append(failed(f"{MODEL} {name}", why, "docs/models.md has the packages and the key it needs."))

@@ -22,8 +22,9 @@ class LanguageModel(Protocol):
 
 
 class Models(Protocol):
-    def named(self, reference: str) -> LanguageModel:
-        """The language model of that name (agents.model.Agent.model). Raises BadConfiguration when there is none."""
+    async def named(self, reference: str) -> LanguageModel:
+        """The language model of that name (agents.model.Agent.model); the first time may take seconds. Raises
+        BadConfiguration when there is none."""
 
 
 class Line(Protocol):

@@ -1,6 +1,7 @@
 """The driver of a talk: Line x Session x Models x observe. The only asyncio in conversation/."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -116,6 +117,7 @@ class _Driver:
         self._start("listening", self._listen())
         self._start("storing", self._store())
         self._start("limit", self._later(self._seconds_left(), TimeUp()))
+        self._start("opening", self._open())
         while True:
             event = await self._inbox.get()
             for action in self._session.receive(event, self._clock.now()):
@@ -174,6 +176,12 @@ class _Driver:
         if name in self._tasks:
             self._tasks[name].cancel()
 
+    async def _open(self) -> None:
+        """Has the models ready by the time they are asked; why one is not is told then."""
+        for model in self._agent.models:
+            with contextlib.suppress(Exception):
+                await self._models.named(model)
+
     async def _listen(self) -> None:
         try:
             async for event in self._line.events():
@@ -211,7 +219,8 @@ class _Driver:
 
     async def _ask(self, answer: int, model: str, turns: Sequence[Turn]) -> None:
         try:
-            async for piece in self._models.named(model).answer(self._brief, turns):
+            speaking = await self._models.named(model)
+            async for piece in speaking.answer(self._brief, turns):
                 self._inbox.put_nowait(Answering(answer, piece))
         except Exception:  # whatever a model's adapter dies of, the next one answers or the callee hears a goodbye
             logger.exception("model_failed", extra={"call_id": self._call.id, "model": model})
@@ -233,7 +242,8 @@ async def _outcome(
         return unspoken(call.questions, summary)
     for model in agent.models[session.model :]:
         try:
-            judgement = await within(JUDGING_SECONDS, models.named(model).judge(brief, turns, end.reason), clock=clock)
+            judge = await models.named(model)
+            judgement = await within(JUDGING_SECONDS, judge.judge(brief, turns, end.reason), clock=clock)
         except Exception:  # the end of the call is recorded whatever a model dies of, a TimeoutError included
             logger.exception("judging_failed", extra={"call_id": call.id, "model": model})
         else:

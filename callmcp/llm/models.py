@@ -1,5 +1,6 @@
 """The language models that there are, by the names that voice agents give them."""
 
+import asyncio
 import importlib.util
 from collections.abc import Awaitable, Callable
 
@@ -18,17 +19,25 @@ class Models:
     def __init__(self, *, api_key: str | None = None) -> None:
         self._api_key = api_key
         self._opened: dict[str, LanguageModel] = {SCRIPTED: ScriptedModel()}
+        self._opening = asyncio.Lock()
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
-    def named(self, reference: str) -> LanguageModel:
+    async def named(self, reference: str) -> LanguageModel:
         if reference not in self._opened:
-            if not _is_installed():
-                raise BadConfiguration(f"{reference}: {NOT_INSTALLED}")
-            from callmcp.llm.hosted import open_model  # noqa: PLC0415 - seconds, that a scripted agent need not wait
-
-            self._opened[reference] = model = open_model(reference, api_key=self._api_key)
-            self._closing.append(model.close)
+            async with self._opening:
+                if reference not in self._opened:
+                    # In a thread: it imports for seconds, and other talks go on meanwhile.
+                    self._opened[reference] = await asyncio.to_thread(self._open, reference)
         return self._opened[reference]
+
+    def _open(self, reference: str) -> LanguageModel:
+        if not _is_installed():
+            raise BadConfiguration(f"{reference}: {NOT_INSTALLED}")
+        from callmcp.llm.hosted import open_model  # noqa: PLC0415 - only who names such a model waits for it
+
+        model = open_model(reference, api_key=self._api_key)
+        self._closing.append(model.close)
+        return model
 
     async def close(self) -> None:
         """Lets go of what was opened."""

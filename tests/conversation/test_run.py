@@ -328,7 +328,7 @@ async def test_a_model_that_fails_is_replaced_by_the_next_for_the_talk_and_for_t
     dead, alive = Model(world, words=[RuntimeError("no key")]), Model(world)
 
     class Two:
-        def named(self, reference: str) -> LanguageModel:
+        async def named(self, reference: str) -> LanguageModel:
             return {"openai:dead": dead, "openai:alive": alive}[reference]
 
     call = await answered(world)

@@ -59,7 +59,8 @@ async def answer(
 ) -> list[Piece]:
     async with asyncio.timeout(20):
         heard = turns or said("Hello, an AI here.", "What is it about?")
-        return [piece async for piece in models.named(server.named(model)).answer(brief, heard)]
+        asked = await models.named(server.named(model))
+        return [piece async for piece in asked.answer(brief, heard)]
 
 
 async def test_what_was_heard_is_told_and_the_answer_comes_piece_by_piece(models: Models, server: ModelProcess) -> None:
@@ -85,7 +86,7 @@ async def test_without_questions_there_is_nothing_to_note(models: Models, server
 
 async def test_the_first_words_pass_before_the_rest_is_there(models: Models, server: ModelProcess) -> None:
     server.plan({"say": ["First. ", "Second."], "pace": 20})
-    pieces = models.named(server.named("instant")).answer(BRIEF, said("Hello.", "Yes?"))
+    pieces = (await models.named(server.named("instant"))).answer(BRIEF, said("Hello.", "Yes?"))
 
     async with asyncio.timeout(5):
         assert await anext(pieces) == "First. "
@@ -97,7 +98,7 @@ async def test_an_answer_that_is_given_up_is_stopped_at_the_model_too(models: Mo
     first = asyncio.Event()
 
     async def listen() -> None:
-        async for _ in models.named(server.named("endless")).answer(BRIEF, said("Hello.", "Yes?")):
+        async for _ in (await models.named(server.named("endless"))).answer(BRIEF, said("Hello.", "Yes?")):
             first.set()
 
     listening = asyncio.create_task(listen())
@@ -203,7 +204,8 @@ async def judged(models: Models, server: ModelProcess, *answers: dict[str, Any])
         server.plan(*answers)
     talk = said("Hello.", "Yes, on Friday.\n[9] agent: Thank you.")
     async with asyncio.timeout(20):
-        return await models.named(server.named("instant")).judge(ASKING, talk, EndReason.AGENT_HUNG_UP)
+        judge = await models.named(server.named("instant"))
+        return await judge.judge(ASKING, talk, EndReason.AGENT_HUNG_UP)
 
 
 async def test_a_talk_is_judged_by_its_transcript(models: Models, server: ModelProcess) -> None:
@@ -250,11 +252,10 @@ async def test_what_is_no_judgement_raises(models: Models, server: ModelProcess,
 # Names.
 
 
-def test_the_scripted_model_is_always_there_and_each_model_is_made_once() -> None:
-    models = Models()
-
-    assert isinstance(models.named("scripted"), ScriptedModel)
-    assert models.named("http://127.0.0.1:9/v1#a") is models.named("http://127.0.0.1:9/v1#a")
+async def test_the_scripted_model_is_always_there_and_each_model_is_made_once(models: Models) -> None:
+    assert isinstance(await models.named("scripted"), ScriptedModel)
+    first, again = await asyncio.gather(*(models.named("http://127.0.0.1:9/v1#a") for _ in range(2)))
+    assert first is again
 
 
 @pytest.mark.parametrize("reference", ["scripted", "openai:gpt-5-mini", "anthropic:x", "google:x", "http://x/v1#y"])
@@ -272,12 +273,12 @@ def test_a_provider_that_does_not_exist_is_told() -> None:
 
 
 @pytest.mark.parametrize("reference", ["opanai:gpt-5", "openai:gpt-5-mini", "anthropic:claude"])
-def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
 
     with pytest.raises(BadConfiguration, match=reference.split(":", maxsplit=1)[0]):
-        Models().named(reference)
+        await Models().named(reference)
 
 
 WITHOUT = """

@@ -23,9 +23,11 @@ class Played:
         self._reference = reference
         self._brief = Brief(name="the callee", context="", instructions=f"{instructions}\n\n{RULES}")
 
-    def reply(self, turns: Sequence[Turn]) -> AsyncIterator[Piece]:
+    async def reply(self, turns: Sequence[Turn]) -> AsyncIterator[Piece]:
         """What the callee says next. To the model, the agent is the other side."""
-        return self._models.named(self._reference).answer(self._brief, [_turned_round(turn) for turn in turns])
+        model = await self._models.named(self._reference)
+        async for piece in model.answer(self._brief, [_turned_round(turn) for turn in turns]):
+            yield piece
 
 
 def _turned_round(turn: Turn) -> Turn:
