@@ -1,20 +1,70 @@
 """NumberPlan on phonenumbers, Google's numbering metadata: kept current by others, and offline."""
 
-from callmcp.calls.model import PhoneNumber
+from typing import TYPE_CHECKING
+
+from callmcp.calls.model import NumberKind, NumberLooks, PhoneNumber
+
+if TYPE_CHECKING:
+    import phonenumbers
+
+UNKNOWN_ZONE = "Etc/Unknown"
+SATELLITE_CODES = frozenset({870, 881, 882, 883})
+IMPOSSIBLE = NumberLooks(is_possible=False, is_valid=False, is_emergency=False)
+# Numbers that a region dials for help or hands to its own services and the library does not flag: N11, the crisis line.
+SERVICES = frozenset({"211", "311", "411", "511", "611", "711", "811", "911", "988"})
+_NANP = 1
+_KINDS = {
+    "FIXED_LINE": NumberKind.FIXED,
+    "MOBILE": NumberKind.MOBILE,
+    "FIXED_LINE_OR_MOBILE": NumberKind.FIXED_OR_MOBILE,
+    "TOLL_FREE": NumberKind.TOLL_FREE,
+    "PREMIUM_RATE": NumberKind.PREMIUM,
+    "SHARED_COST": NumberKind.SHARED_COST,
+    "VOIP": NumberKind.VOIP,
+    "PERSONAL_NUMBER": NumberKind.PERSONAL,
+    "PAGER": NumberKind.PAGER,
+    "UAN": NumberKind.SERVICE,
+    "VOICEMAIL": NumberKind.SERVICE,
+}
 
 
 class PhoneNumbersPlan:
-    def reaches_emergency_service(self, number: PhoneNumber) -> bool:
-        """True when the national number is, or in its region dials through to, an emergency short number."""
+    def looks(self, number: PhoneNumber) -> NumberLooks:
         import phonenumbers  # noqa: PLC0415 - its metadata costs 50 ms of a start that may never place a call
+        from phonenumbers import timezone  # noqa: PLC0415
 
         try:
             parsed = phonenumbers.parse(number.e164)
         except phonenumbers.NumberParseException:
-            return False
-        national = phonenumbers.national_significant_number(parsed)
-        # A number that no region has, such as +1 911 555 1234, is judged as the country's main region would dial it.
-        region = phonenumbers.region_code_for_number(parsed) or phonenumbers.region_code_for_country_code(
-            parsed.country_code or 0
+            return IMPOSSIBLE
+        zones = timezone.time_zones_for_number(parsed)
+        return NumberLooks(
+            is_possible=phonenumbers.is_possible_number(parsed),
+            is_valid=phonenumbers.is_valid_number(parsed),
+            is_emergency=_is_emergency(parsed),
+            kind=_kind(parsed),
+            region=phonenumbers.region_code_for_number(parsed),
+            zones=tuple(zone for zone in zones if zone != UNKNOWN_ZONE),
         )
-        return phonenumbers.connects_to_emergency_number(national, region)
+
+
+def _is_emergency(parsed: "phonenumbers.PhoneNumber") -> bool:
+    """True when the national number is, or in its region dials through to, an emergency short number."""
+    import phonenumbers  # noqa: PLC0415
+
+    national = phonenumbers.national_significant_number(parsed)
+    # A number that no region has, such as +1 911 555 1234, is judged as the country's main region would dial it.
+    region = phonenumbers.region_code_for_number(parsed) or phonenumbers.region_code_for_country_code(
+        parsed.country_code or 0
+    )
+    return phonenumbers.connects_to_emergency_number(national, region) or (
+        parsed.country_code == _NANP and national in SERVICES
+    )
+
+
+def _kind(parsed: "phonenumbers.PhoneNumber") -> NumberKind:
+    import phonenumbers  # noqa: PLC0415
+
+    if parsed.country_code in SATELLITE_CODES:
+        return NumberKind.SATELLITE
+    return _KINDS.get(phonenumbers.PhoneNumberType.to_string(phonenumbers.number_type(parsed)), NumberKind.UNKNOWN)

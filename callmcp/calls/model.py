@@ -12,6 +12,7 @@ from callmcp.errors import InvalidArguments, Problem, Refused
 
 MAX_CONTEXT = 8000
 MAX_IDEMPOTENCY_KEY = 255
+MAX_TIMEZONE = 64
 MAX_METADATA = 16
 MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 256
@@ -210,6 +211,48 @@ def _why_not_e164(text: str) -> str:
     return f"{why}; {form}"
 
 
+class NumberKind(StrEnum):
+    """What kind of number the numbering plan says it is."""
+
+    FIXED = "fixed"
+    MOBILE = "mobile"
+    FIXED_OR_MOBILE = "fixed-or-mobile"
+    TOLL_FREE = "toll-free"
+    PREMIUM = "premium"
+    SHARED_COST = "shared-cost"
+    VOIP = "voip"
+    PERSONAL = "personal"
+    PAGER = "pager"
+    SATELLITE = "satellite"
+    SERVICE = "service"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberLooks:
+    """What can be told of a number without asking anybody. `region` is ISO 3166 (None: of no region), `zones` are the
+    time zones that it may be in (IANA; empty: nobody knows)."""
+
+    is_possible: bool
+    is_valid: bool
+    is_emergency: bool
+    kind: NumberKind = NumberKind.UNKNOWN
+    region: str | None = None
+    zones: tuple[str, ...] = ()
+
+
+MAX_CONSENT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """That the callee agreed to be called: on what ground, when, and where the proof is kept."""
+
+    basis: str
+    obtained_at: datetime
+    reference: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """What somebody wants: which voice agent calls whom, and why. Raises InvalidArguments, a problem for each field."""
@@ -223,6 +266,8 @@ class CallRequest:
     voicemail_message: str | None = None
     questions: tuple[Question, ...] = ()
     language: str | None = None
+    recipient_timezone: str | None = None
+    consent: Consent | None = None
 
     def __post_init__(self) -> None:
         problems = [
@@ -230,6 +275,9 @@ class CallRequest:
             for name, text, most in (
                 ("context", self.context, MAX_CONTEXT),
                 ("idempotency_key", self.idempotency_key or "", MAX_IDEMPOTENCY_KEY),
+                ("recipient_timezone", self.recipient_timezone or "", MAX_TIMEZONE),
+                ("consent.basis", self.consent.basis if self.consent else "", MAX_CONSENT),
+                ("consent.reference", self.consent.reference if self.consent else "", MAX_CONSENT),
             )
             if len(text) > most
         ]
@@ -279,6 +327,7 @@ class Call:
     language: str = DEFAULT_LANGUAGE
     voicemail_message: str | None = None
     questions: tuple[Question, ...] = ()
+    consent: Consent | None = None
     idempotency_key: str | None
     fingerprint: str
     carrier: str

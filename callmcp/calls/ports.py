@@ -8,18 +8,63 @@ from typing import Protocol
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
-from callmcp.calls.model import Call, CallFilter, CallStatus, PhoneNumber, Position, Turn
+from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy.limits import Level, Limits
+from callmcp.calls.policy.rates import Exhausted, Quota
+from callmcp.calls.refusals import Refusal
+from callmcp.calls.model import Call, CallFilter, CallStatus, NumberLooks, PhoneNumber, Position, Turn
 
 Observe = Callable[..., Awaitable[Call]]
 """`observe(call_id, *events)`: tells the domain what happened, in order, and returns the call after it."""
 
 
-class CallStore(Protocol):
+class NotAdded(Exception):
+    """A call was not added: a quota is exhausted, or (None) its number is on the account's suppression list."""
+
+    def __init__(self, exhausted: Exhausted | None) -> None:
+        super().__init__("opted out" if exhausted is None else exhausted.quota.words)
+        self.exhausted = exhausted
+
+
+class PolicyStore(Protocol):
+    """What operators laid down, who asked not to be called, and what came of asking."""
+
+    async def opt_out(self, account_id: str, number: str) -> OptOut | None: ...
+
+    async def opt_outs(self, account_id: str, *, after: str = "", limit: int = 1000) -> Sequence[OptOut]:
+        """By number, those after `after`."""
+
+    async def add_opt_outs(self, opt_outs: Sequence[OptOut]) -> int:
+        """Those that are on the list already stay as they are. How many were not."""
+
+    async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
+        """What was on the list, None when nothing was."""
+
+    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
+        """Those of the account, the agent and the key that have any."""
+
+    async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
+        """Every limit of the account, its agents and its keys: level, id of what it is of, limits."""
+
+    async def set_limits(self, account_id: str, level: Level, subject_id: str, limits: Limits | None) -> None:
+        """None: there are none any more."""
+
+    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
+        """Which of the quotas a call like this would exceed now."""
+
+    async def add_refusal(self, refusal: Refusal) -> None: ...
+
+    async def refusals(self, account_id: str, *, limit: int = 100) -> Sequence[Refusal]:
+        """The newest first."""
+
+
+class CallStore(PolicyStore, Protocol):
     """Where calls are kept. What a method has returned from is durable and seen by every process."""
 
-    async def add(self, call: Call) -> Call:
+    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
         """Stores a new call. When its account already has a call with its idempotency key, stores nothing and
-        returns that call instead."""
+        returns that call instead. Raises NotAdded when its number is on the suppression list or one of the quotas is
+        exhausted: counted in the same transaction, so that no two processes find room for one each."""
 
     async def call(self, call_id: str) -> Call | None: ...
 
@@ -121,4 +166,4 @@ class Telephony(Protocol):
 class NumberPlan(Protocol):
     """What is known of telephone numbers apart from their form."""
 
-    def reaches_emergency_service(self, number: PhoneNumber) -> bool: ...
+    def looks(self, number: PhoneNumber) -> NumberLooks: ...

@@ -7,10 +7,12 @@ from datetime import datetime
 from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_, update
 
 from callmcp.calls.events import Event
+from callmcp.calls.policy.rates import Quota
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Conflict, NotFound
+from callmcp.store import policy
 from callmcp.store.connection import Connection, InsertNew
-from callmcp.store.fold import fold
+from callmcp.store.fold import fold, opt_out_in
 from callmcp.store.tables import (
     CALL_FIELDS,
     CALLS,
@@ -58,7 +60,13 @@ _BEATS = select(OWNERS.c.id, OWNERS.c.beats)
 _FORGET_OWNER = delete(OWNERS).where(OWNERS.c.id == bindparam("owner"))
 
 
-def add(connection: Connection, call: Call) -> Call:
+def add(connection: Connection, call: Call, quotas: Sequence[Quota] = ()) -> Call:
+    if call.idempotency_key is not None:
+        # Who repeats a request is not refused for what it did the first time.
+        first = call_by_key(connection, call.account_id, call.idempotency_key)
+        if first is not None:
+            return first
+    policy.admit(connection, call, quotas)
     if connection.run(_ADD, call_columns(call)):
         return call
     if call.idempotency_key is not None:
@@ -105,6 +113,8 @@ def apply(connection: Connection, call_id: str, *events: Event) -> Call:
     changed = tuple(name for name in CALL_FIELDS if getattr(after, name) is not getattr(before, name))
     if changed:
         connection.run(_update_of(changed), {"call_id": call_id} | call_columns(after, changed))
+    if after.opt_out and not before.opt_out:
+        policy.add_opt_outs(connection, [opt_out_in(after, events)])
     if turns:
         connection.run_many(_ADD_TURN, [turn_columns(call_id, turn) for turn in turns])
     return after

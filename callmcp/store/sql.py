@@ -10,8 +10,13 @@ from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.errors import Unavailable
+from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy.limits import Level, Limits
+from callmcp.calls.policy.rates import Exhausted, Quota
+from callmcp.calls.refusals import Refusal
+from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey
-from callmcp.store import agents, backup, calls, keys, lane, schema
+from callmcp.store import agents, audit, backup, calls, keys, lane, policy, schema
 from callmcp.store.connection import Connection, engine_for
 from callmcp.store.lane import Lane
 from callmcp.store.text import storable
@@ -135,8 +140,44 @@ class SqlStore:
     async def save_agent(self, agent: Agent) -> None:
         await self._write(agents.save_agent, agent)
 
-    async def add(self, call: Call) -> Call:
-        return await self._write(calls.add, call)
+    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
+        return await self._write(calls.add, call, quotas)
+
+    async def opt_out(self, account_id: str, number: str) -> OptOut | None:
+        return await self._look_up(policy.opt_out, account_id, number)
+
+    async def opt_outs(self, account_id: str, *, after: str = "", limit: int = 1000) -> Sequence[OptOut]:
+        return await self._read(policy.opt_outs, account_id, after=after, limit=limit)
+
+    async def add_opt_outs(self, opt_outs: Sequence[OptOut]) -> int:
+        return await self._write(policy.add_opt_outs, opt_outs)
+
+    async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
+        return await self._write(policy.remove_opt_out, account_id, number)
+
+    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
+        return await self._look_up(policy.limits, account_id, agent_id, key_id)
+
+    async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
+        return await self._read(policy.all_limits, account_id)
+
+    async def set_limits(self, account_id: str, level: Level, subject_id: str, limits: Limits | None) -> None:
+        await self._write(policy.set_limits, account_id, level, subject_id, limits)
+
+    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
+        return await self._read(policy.exhausted, call, quotas)
+
+    async def add_refusal(self, refusal: Refusal) -> None:
+        await self._write(policy.add_refusal, refusal)
+
+    async def refusals(self, account_id: str, *, limit: int = 100) -> Sequence[Refusal]:
+        return await self._read(policy.refusals, account_id, limit=limit)
+
+    async def add_entry(self, entry: Entry) -> None:
+        await self._write(audit.add_entry, entry)
+
+    async def entries(self, account_id: str, *, limit: int = 100) -> Sequence[Entry]:
+        return await self._read(audit.entries, account_id, limit=limit)
 
     async def call(self, call_id: str) -> Call | None:
         return await self._look_up(calls.call, call_id)

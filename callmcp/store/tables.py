@@ -25,6 +25,7 @@ from callmcp.calls.model import (
     Call,
     CallError,
     CallStatus,
+    Consent,
     EndReason,
     GoalMet,
     Outcome,
@@ -33,6 +34,10 @@ from callmcp.calls.model import (
     Speaker,
     Turn,
 )
+from callmcp.calls.optouts import OptOut, OptOutSource
+from callmcp.calls.policy.limits import Level, Limits, limits_definition, limits_of
+from callmcp.calls.refusals import Refusal
+from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey, Scope
 
 S = TypeVar("S")
@@ -247,6 +252,8 @@ class CallRow(SQLModel, table=True):
         Index("ix_calls_status", "account_id", "status", "created_at", "id"),
         Index("ix_calls_agent_status", "account_id", "agent_id", "status", "created_at", "id"),
         Index("ix_calls_to", "account_id", "to", "created_at", "id"),
+        Index("ix_calls_key", "account_id", "key_id", "created_at"),
+        Index("ix_calls_live", "account_id", "created_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_carried", "owner", "end_requested_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_quiet", "status", "heard_from_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_carrier_id", "carrier_id"),
@@ -273,6 +280,7 @@ class CallRow(SQLModel, table=True):
     language: str
     voicemail_message: str | None
     questions: str
+    consent: str | None
     idempotency_key: str | None
     fingerprint: str
     carrier: str
@@ -323,6 +331,7 @@ def call_value(row: Row) -> Call:
         language,
         voicemail_message,
         questions,
+        consent,
         idempotency_key,
         fingerprint,
         carrier,
@@ -359,6 +368,7 @@ def call_value(row: Row) -> Call:
         language=language,
         voicemail_message=voicemail_message,
         questions=_questions(questions),
+        consent=_or_none(_consent, consent),
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
         carrier=carrier,
@@ -401,6 +411,15 @@ def _outcome(column: str) -> Outcome:
     return Outcome(goal_met=GoalMet(stored["goal_met"]), summary=stored["summary"], answers=answers)
 
 
+def _json_of_consent(consent: Consent) -> str:
+    return json.dumps({**asdict(consent), "obtained_at": consent.obtained_at.isoformat()})
+
+
+def _consent(column: str) -> Consent:
+    stored = json.loads(column)
+    return Consent(**{**stored, "obtained_at": datetime.fromisoformat(stored["obtained_at"])})
+
+
 def _recording(column: str) -> Recording:
     stored = json.loads(column)
     return Recording(**{**stored, "status": RecordingStatus(stored["status"])})
@@ -413,6 +432,7 @@ def _error(column: str) -> CallError:
 _CALL_WRITERS: Mapping[str, Callable[[Any], Any]] = {
     "metadata": _json_of_mapping,
     "questions": _json_questions,
+    "consent": _json_of_consent,
     "recording": _json_of,
     "status": _word,
     "created_at": micros,
@@ -455,6 +475,120 @@ def turn_value(row: Row) -> Turn:
     return Turn(index=index, at=moment(at), speaker=Speaker(speaker), text=text)
 
 
+class OptOutRow(SQLModel, table=True):
+    __tablename__ = "opt_outs"
+
+    account_id: str = Field(primary_key=True)
+    number: str = Field(primary_key=True)
+    source: str
+    reason: str
+    call_id: str | None
+    created_at: int = Field(sa_type=BigInteger)
+
+
+def opt_out_columns(opt_out: OptOut) -> Columns:
+    return {**asdict(opt_out), "source": opt_out.source.value, "created_at": micros(opt_out.created_at)}
+
+
+def opt_out_value(row: Row) -> OptOut:
+    account_id, number, source, reason, call_id, created_at = row
+    return OptOut(
+        account_id=account_id,
+        number=number,
+        source=OptOutSource(source),
+        reason=reason,
+        call_id=call_id,
+        created_at=moment(created_at),
+    )
+
+
+class LimitsRow(SQLModel, table=True):
+    """The limits of an account, an agent or a key, by its id; JSON, since nothing is looked for in them."""
+
+    __tablename__ = "limits"
+
+    subject_id: str = Field(primary_key=True)
+    account_id: str = Field(index=True)
+    level: str
+    definition: str
+
+
+def limits_columns(account_id: str, level: Level, subject_id: str, limits: Limits) -> Columns:
+    definition = json.dumps(limits_definition(limits))
+    return {"subject_id": subject_id, "account_id": account_id, "level": level.value, "definition": definition}
+
+
+def limits_value(row: Row) -> tuple[Level, str, Limits]:
+    subject_id, _, level, definition = row
+    return Level(level), subject_id, limits_of(json.loads(definition))
+
+
+class RefusalRow(SQLModel, table=True):
+    __tablename__ = "refusals"
+    __table_args__ = (Index("ix_refusals_account", "account_id", "at", "id"),)
+
+    id: str = Field(primary_key=True)
+    account_id: str
+    key_id: str
+    agent_id: str
+    to: str
+    rule: str
+    level: str
+    code: str
+    reason: str
+    retry_at: int | None = Field(default=None, sa_type=BigInteger)
+    at: int = Field(sa_type=BigInteger)
+
+
+def refusal_columns(refusal: Refusal) -> Columns:
+    times = {"retry_at": _or_none(micros, refusal.retry_at), "at": micros(refusal.at)}
+    return {**asdict(refusal), "level": refusal.level.value, **times}
+
+
+def refusal_value(row: Row) -> Refusal:
+    *texts, retry_at, at = row
+    names = ("id", "account_id", "key_id", "agent_id", "to", "rule", "level", "code", "reason")
+    fields = dict(zip(names, texts, strict=True))
+    fields["level"] = Level(fields["level"])
+    return Refusal(**fields, retry_at=_or_none(moment, retry_at), at=moment(at))
+
+
+class AuditRow(SQLModel, table=True):
+    """Only ever added to: the migration has triggers that refuse anything else."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index("ix_audit_account", "account_id", "at"),)
+
+    id: str = Field(primary_key=True)
+    account_id: str
+    at: int = Field(sa_type=BigInteger)
+    actor: str
+    action: str
+    subject: str
+    before: str | None
+    after: str | None
+    reason: str
+
+
+def audit_columns(entry: Entry) -> Columns:
+    return {**asdict(entry), "at": micros(entry.at)}
+
+
+def audit_value(row: Row) -> Entry:
+    entry_id, account_id, at, actor, action, subject, before, after, reason = row
+    return Entry(
+        id=entry_id,
+        account_id=account_id,
+        at=moment(at),
+        actor=actor,
+        action=action,
+        subject=subject,
+        before=before,
+        after=after,
+        reason=reason,
+    )
+
+
 class OwnerRow(SQLModel, table=True):
     """A process that carries calls, and how often it has said that it is alive."""
 
@@ -479,3 +613,7 @@ AGENT_VERSIONS = _table(AgentVersionRow)
 CALLS = _table(CallRow)
 TURNS = _table(TurnRow)
 OWNERS = _table(OwnerRow)
+OPT_OUTS = _table(OptOutRow)
+LIMITS = _table(LimitsRow)
+REFUSALS = _table(RefusalRow)
+AUDIT = _table(AuditRow)

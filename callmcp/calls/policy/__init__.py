@@ -1,1 +1,1 @@
-"""May this principal call this number with this agent now? One pure file a rule: it raises Refused, or nothing."""
+"""May this principal call this number with this agent now? One pure file a rule, over facts that were gathered once."""
