@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import structlog
 from starlette.applications import Starlette
@@ -17,7 +17,10 @@ from callmcp import __version__
 from callmcp.agents.model import SCRIPTED
 from callmcp.agents.operations import Agents
 from callmcp.auth.credentials import Credentials, challenge
+from callmcp.calls.model import PhoneNumber
 from callmcp.calls.operations import Calls
+from callmcp.calls.policy.limits import NO_LIMITS, Hours, Limits
+from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.calls.ports import Telephony
 from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
@@ -55,6 +58,7 @@ class Services:
     keys: Keys
     agents: Agents
     models: Models
+    policy: Policy
     calls: Calls
     telephony: Telephony
     sweep: Sweep
@@ -69,7 +73,8 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     telephony = _telephony(settings, models, clock)
     agents = Agents(store, models, clock)
     owner = f"proc_{secrets.token_hex(8)}"
-    calls = Calls(store=store, agents=agents, telephony=telephony, numbers=PhoneNumbersPlan(), clock=clock, owner=owner)
+    policy = Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=_deployment(settings))
+    calls = Calls(store=store, agents=agents, telephony=telephony, policy=policy, clock=clock, owner=owner)
     sweep = Sweep(store=store, calls=calls, telephony=telephony, clock=clock, owner=owner, patience=_patience(settings))
     return Services(
         settings=settings,
@@ -78,6 +83,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
         keys=Keys(store, clock),
         agents=agents,
         models=models,
+        policy=policy,
         calls=calls,
         telephony=telephony,
         sweep=sweep,
@@ -135,7 +141,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
     credentials = Credentials(parts.keys)
     recordings = Recordings(calls=parts.calls, telephony=parts.telephony, authenticate=credentials, challenge=challenge)
     endpoint = McpEndpoint(
-        McpServer(World(agents=parts.agents, calls=parts.calls, base=settings.public_url)),
+        McpServer(World(agents=parts.agents, policy=parts.policy, calls=parts.calls, base=settings.public_url)),
         authenticate=credentials,
         challenge=challenge,
         origins=Origins(settings.allowed_origins, settings.public_url),
@@ -255,6 +261,34 @@ def _carrier_reports(parts: Services) -> _Reports:
     )
     echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
     return _Reports(routes=[*routes.routes(), *echo.routes()], hand_over=routes.hand_over)
+
+
+# What holds where nothing else was laid down: with a real carrier, what does no harm; the simulator rings nobody.
+_SAFE = Limits(
+    hours=Hours(start=8 * 60, end=21 * 60),
+    calls_per_minute=10,
+    calls_per_hour=100,
+    calls_per_day=500,
+    calls_at_once=10,
+    destination_per_day=3,
+    destination_at_once=1,
+    destination_pause_seconds=300,
+)
+
+
+def _deployment(settings: Settings) -> Deployment:
+    real = settings.carrier is not Carrier.SIMULATOR
+    given = {
+        name: getattr(settings, f"limit_{name}")
+        for name in (one.name for one in fields(Limits))
+        if getattr(settings, f"limit_{name}") is not None
+    }
+    limits = replace(_SAFE if real else NO_LIMITS, **given)
+    if real and settings.limit_regions is None:
+        region = PhoneNumbersPlan().looks(PhoneNumber(settings.twilio_from or "")).region
+        limits = replace(limits, regions=frozenset({region}) if region else frozenset())
+    strict = settings.strict_numbers if settings.strict_numbers is not None else real
+    return Deployment(limits=limits, strict_numbers=strict, trusts_zone=settings.trust_timezone)
 
 
 def _patience(settings: Settings) -> Patience:

@@ -82,13 +82,24 @@ class Conflict(CallMcpError):
 
 
 class Refused(CallMcpError):
-    """A rule said no before anything was dialled. `retry_at` is when asking again can help, if time helps at all."""
+    """A rule said no before anything was dialled. `retry_at` is when asking again can help, if time helps at all;
+    `refusal_id` names what was remembered of it, `rule` the rule."""
 
     code = "refused"
 
-    def __init__(self, message: str, *, code: str, retry_at: datetime | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        retry_at: datetime | None = None,
+        refusal_id: str | None = None,
+        rule: str | None = None,
+    ) -> None:
         super().__init__(message, code=code)
         self.retry_at = retry_at
+        self.refusal_id = refusal_id
+        self.rule = rule
 
 
 class CarrierError(CallMcpError):

@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from ipaddress import ip_address
@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from callmcp.agents.model import E164, MODEL_FORMS, names_a_model
+from callmcp.calls.policy.limits import MOST, Hours, limits_of
 from callmcp.errors import BadConfiguration
 
 PREFIX = "CALLMCP_"
@@ -126,13 +127,26 @@ Origin = Annotated[str, AfterValidator(_origin)]
 Host = Annotated[str, AfterValidator(_host)]
 
 
+def _limit(name: str) -> Callable[[object], object]:
+    """Reads a limit as `callmcp limits` does: lists may come with commas."""
+
+    def read(value: object) -> object:
+        if value is None or not isinstance(value, str | list | tuple | dict):
+            return value
+        given = _comma_separated(value) if name not in {"hours", "region_hours"} else value
+        read = getattr(limits_of({name: given}), name)
+        return dict(read) if name == "region_hours" else read
+
+    return read
+
+
 class Settings(BaseModel):
     """All settings, checked. `config/callmcp.toml` says why one would change each; a test keeps the two alike.
 
     Times are seconds, sizes bytes. A later default may be made of an earlier field, so their order matters.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, arbitrary_types_allowed=True)
 
     # Where it listens, and what it is called from outside. Never taken from a Host or X-Forwarded header.
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
@@ -174,6 +188,23 @@ class Settings(BaseModel):
     overtime_seconds: Annotated[float, Field(gt=0, le=600)] = 30
     restart_seconds: Annotated[float, Field(ge=0, le=30)] = 4
     owner_silence_seconds: Annotated[float, Field(ge=2, le=3600)] = 5
+
+    # Who may be called, when, and how often. None: safe with a real carrier, no limit with the simulator.
+    limit_regions: Annotated[frozenset[str] | None, BeforeValidator(_limit("regions"))] = None
+    limit_allow_prefixes: Annotated[tuple[str, ...], BeforeValidator(_limit("allow_prefixes"))] = ()
+    limit_deny_prefixes: Annotated[tuple[str, ...], BeforeValidator(_limit("deny_prefixes"))] = ()
+    limit_hours: Annotated[Hours | None, BeforeValidator(_limit("hours"))] = None
+    limit_region_hours: Annotated[dict[str, Hours], BeforeValidator(_limit("region_hours"))] = {}
+    limit_calls_per_minute: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_calls_per_hour: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_calls_per_day: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_calls_at_once: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_destination_per_day: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_destination_at_once: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_destination_pause_seconds: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_consent: Annotated[frozenset[str], BeforeValidator(_limit("consent"))] = frozenset()
+    strict_numbers: bool | None = None
+    trust_timezone: bool = False
 
     # What it says about itself.
     log_level: LogLevel = LogLevel.INFO

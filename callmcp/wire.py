@@ -21,6 +21,10 @@ from callmcp.calls.model import (
     Turn,
     Value,
 )
+from callmcp.calls.optouts import OptOut, OptOutSource
+from callmcp.calls.policy.facts import Facts, Verdict
+from callmcp.calls.policy.hours import zones_of
+from callmcp.calls.policy.limits import Level
 
 SHORT_CONTEXT = 200
 RECORDING_PATH = "/calls/{call_id}/recording"
@@ -88,6 +92,12 @@ class ErrorView(View):
     carrier_code: str | None = Field(default=None, description="The carrier's own code.")
 
 
+class ConsentView(View):
+    basis: str = Field(description="On what ground the callee agreed to be called.")
+    obtained_at: Time = Field(description="When.")
+    reference: str = Field(description="Where the proof is kept.")
+
+
 class CallSummaryView(View):
     """A call as it stands in a list."""
 
@@ -119,6 +129,7 @@ class CallSummaryView(View):
     )
     recording: RecordingView | None = Field(default=None, description="The carrier's recording, if there is to be one.")
     error: ErrorView | None = Field(default=None, description="What went wrong, when the call failed.")
+    consent: ConsentView | None = Field(default=None, description="As given to make_call.")
     idempotency_key: str | None = Field(default=None, description="As given to make_call.")
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
@@ -143,6 +154,31 @@ class CallsView(View):
         description=f"Newest first, without transcripts; of context the first {SHORT_CONTEXT} characters."
     )
     next_cursor: str | None = Field(default=None, description="Pass as cursor for the next page; absent on the last.")
+
+
+class VerdictView(View):
+    rule: str = Field(description="Which rule.")
+    allowed: bool = Field(description="Whether it lets the call through.")
+    code: str | None = Field(default=None, description="Stable code of the refusal, as make_call would give it.")
+    reason: str | None = Field(default=None, description="Why not, and what can be done.")
+    level: Level | None = Field(default=None, description="Who laid the rule down.")
+    retry_at: Time | None = Field(default=None, description="When asking again can help.")
+
+
+class CheckView(View):
+    allowed: bool = Field(description="Whether make_call with these arguments would be let through now.")
+    to: str = Field(description="The number, E.164.")
+    region: str | None = Field(default=None, description="Where the number belongs (ISO 3166).")
+    local_times: dict[str, str] = Field(description="The time in each zone that the number may be in.")
+    next_allowed_at: Time | None = Field(default=None, description="When the call is allowed, if time alone helps.")
+    verdicts: list[VerdictView] = Field(description="What each rule says.")
+
+
+class OptOutView(View):
+    number: str = Field(description="The number that is not called again.")
+    source: OptOutSource = Field(description="Who asked for it.")
+    reason: str | None = Field(default=None, description="Why, if it was said.")
+    created_at: Time = Field(description="Since when it is on the list.")
 
 
 class AgentView(View):
@@ -202,6 +238,37 @@ def agent_view(agent: Agent) -> AgentView:
     )
 
 
+def check_view(facts: Facts, verdicts: Sequence[Verdict]) -> CheckView:
+    refused = [verdict for verdict in verdicts if not verdict.allowed]
+    times = [verdict.retry_at for verdict in refused]
+    known = [time for time in times if time is not None]
+    zones, _ = zones_of(facts)
+    return CheckView(
+        allowed=not refused,
+        to=facts.request.to.e164,
+        region=facts.looks.region,
+        local_times={str(zone): facts.now.astimezone(zone).isoformat(timespec="minutes") for zone in zones},
+        next_allowed_at=max(known) if refused and len(known) == len(refused) else None,
+        verdicts=[
+            VerdictView(
+                rule=verdict.rule,
+                allowed=verdict.allowed,
+                code=verdict.code,
+                reason=verdict.reason or None,
+                level=verdict.level,
+                retry_at=verdict.retry_at,
+            )
+            for verdict in verdicts
+        ],
+    )
+
+
+def opt_out_view(opt_out: OptOut) -> OptOutView:
+    return OptOutView(
+        number=opt_out.number, source=opt_out.source, reason=opt_out.reason or None, created_at=opt_out.created_at
+    )
+
+
 def _questions_view(questions: Sequence[Question]) -> list[QuestionView] | None:
     return [
         QuestionView(name=one.name, question=one.question, type=one.type, choices=list(one.choices) or None)
@@ -245,6 +312,10 @@ def _summary(call: Call, base: str) -> dict[str, Any]:
         "recording": call.recording and _recording_view(call, call.recording, base),
         "error": call.error
         and ErrorView(code=call.error.code, message=call.error.message, carrier_code=call.error.carrier_code),
+        "consent": call.consent
+        and ConsentView(
+            basis=call.consent.basis, obtained_at=call.consent.obtained_at, reference=call.consent.reference
+        ),
         "idempotency_key": call.idempotency_key,
     }
 

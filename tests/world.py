@@ -9,6 +9,7 @@ from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
 from callmcp.calls.model import Call, CallRequest, CallStatus, PhoneNumber, Turn
 from callmcp.calls.operations import Calls
+from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.clock import TestClock
 from callmcp.conversation.ports import LanguageModel
 from callmcp.identity.model import Principal, Scope
@@ -31,6 +32,7 @@ class World:
     clock: TestClock
     store: Store
     agents: Agents
+    policy: Policy
     calls: Calls
     simulator: Simulator
     agent: Agent
@@ -41,7 +43,9 @@ class World:
 
     def another_process(self, name: str = "process-2") -> "Process":
         simulator = Simulator(clock=self.clock, models=Models(), caller_id=CALLER_ID)
-        return Process(calls=_calls(self.store, self.agents, simulator, self.clock, owner=name), simulator=simulator)
+        return Process(
+            calls=_calls(self.store, self.agents, simulator, self.policy, self.clock, owner=name), simulator=simulator
+        )
 
     async def place(self, to: str = "+14155550100", **fields: Any) -> Call:
         some: dict[str, Any] = {"agent_id": self.agent.id, "context": CONTEXT}
@@ -85,12 +89,18 @@ class Process:
     simulator: Simulator
 
 
-def _calls(store: Store, agents: Agents, simulator: Simulator, clock: TestClock, *, owner: str) -> Calls:
+def _policy(store: Store, clock: TestClock, deployment: Deployment) -> Policy:
+    return Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=deployment)
+
+
+def _calls(
+    store: Store, agents: Agents, simulator: Simulator, policy: Policy, clock: TestClock, *, owner: str
+) -> Calls:
     return Calls(
         store=store,
         agents=agents,
         telephony=simulator,
-        numbers=PhoneNumbersPlan(),
+        policy=policy,
         clock=clock,
         owner=owner,
         poll=0.01,
@@ -98,7 +108,11 @@ def _calls(store: Store, agents: Agents, simulator: Simulator, clock: TestClock,
 
 
 async def build(
-    *, model: LanguageModel | None = None, carrier: type[Simulator] = Simulator, store: Store | None = None
+    *,
+    model: LanguageModel | None = None,
+    carrier: type[Simulator] = Simulator,
+    store: Store | None = None,
+    deployment: Deployment | None = None,
 ) -> World:
     clock = TestClock()
     store = store or MemoryStore()
@@ -108,12 +122,14 @@ async def build(
     everything = frozenset({Scope.ADMIN})
     owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
     simulator = carrier(clock=clock, models=OneModel(model) if model else Models(), caller_id=CALLER_ID)
+    policy = _policy(store, clock, deployment or Deployment())
     second = await agents.create(owner, name="Bob", greeting="Hello, this is Bob.")
     return World(
         clock=clock,
         store=store,
         agents=agents,
-        calls=_calls(store, agents, simulator, clock, owner="process-1"),
+        policy=policy,
+        calls=_calls(store, agents, simulator, policy, clock, owner="process-1"),
         simulator=simulator,
         agent=await agents.create(owner, name="Ada", greeting=GREETING),
         owner=owner,

@@ -37,8 +37,12 @@ from callmcp.calls.model import (
     RecordingStatus,
     Turn,
 )
-from callmcp.calls.policy import emergency
-from callmcp.calls.ports import CallStore, NumberPlan, Telephony
+from callmcp.calls.policy import opt_out, rates
+from callmcp.calls.policy.facts import Facts, Verdict
+from callmcp.calls.policy.operations import Policy
+from callmcp.calls.policy.rates import Quota, quotas
+from callmcp.calls.policy.rules import verdicts
+from callmcp.calls.ports import CallStore, NotAdded, Telephony
 from callmcp.clock import Clock
 from callmcp.errors import CarrierError, CarrierRefused, CarrierUncertain, Conflict, NotFound, Unavailable
 from callmcp.identity.model import Principal, Scope
@@ -76,7 +80,7 @@ class Calls:
         store: CallStore,
         agents: Agents,
         telephony: Telephony,
-        numbers: NumberPlan,
+        policy: Policy,
         clock: Clock,
         owner: str,
         poll: float = 0.5,
@@ -84,7 +88,7 @@ class Calls:
         self._store = store
         self._agents = agents
         self._telephony = telephony
-        self._numbers = numbers
+        self._policy = policy
         self._clock = clock
         self._owner = owner
         self._poll = poll
@@ -103,17 +107,34 @@ class Calls:
         if (first := await self._placed_before(principal, request)) is not None:
             return first
         agent = await self._agents.get(principal, request.agent_id)
-        emergency.check(request.to, self._numbers)
+        facts = await self._policy.facts(principal, request)
         intent = self._intent(principal, request, agent)
+        for verdict in verdicts(facts):
+            if not verdict.allowed:
+                raise await self._policy.refused(principal, request, verdict)
         # A client that goes away must not leave an intent undialled, or the carrier's answer unheard.
-        stored = await asyncio.shield(self._owned(self._add_and_dial(intent, agent)))
+        try:
+            stored = await asyncio.shield(self._owned(self._add_and_dial(intent, agent, list(quotas(facts.limits)))))
+        except NotAdded as found:
+            exhausted = found.exhausted
+            verdict = opt_out.verdict(request.to) if exhausted is None else rates.verdict(exhausted)
+            raise await self._policy.refused(principal, request, verdict) from None
         if stored.id != intent.id:  # the same key, from another request in this very moment
             return _replay(principal, stored, request)
         return Placed(call=stored, replayed=False)
 
-    async def _add_and_dial(self, intent: Call, agent: Agent) -> Call:
-        """The call dialled, or the one that has its idempotency key already."""
-        stored = await self._store.add(intent)
+    async def check(self, principal: Principal, request: CallRequest) -> tuple[Facts, Sequence[Verdict]]:
+        """What every rule would say of this call now. Dials, stores and reserves nothing. Raises NotFound."""
+        principal.require(Scope.CALLS_READ)
+        agent = await self._agents.get(principal, request.agent_id)
+        facts = await self._policy.facts(principal, request)
+        exhausted = await self._store.exhausted(self._intent(principal, request, agent), list(quotas(facts.limits)))
+        counted = [rates.verdict(one) for one in exhausted] or [Verdict(rule=rates.RULE)]
+        return facts, [*verdicts(facts), *counted]
+
+    async def _add_and_dial(self, intent: Call, agent: Agent, counted: Sequence[Quota]) -> Call:
+        """The call dialled, or the one that has its idempotency key already. Raises NotAdded."""
+        stored = await self._store.add(intent, counted)
         return await self._dial(stored, agent) if stored.id == intent.id else stored
 
     async def _placed_before(self, principal: Principal, request: CallRequest) -> Placed | None:
@@ -139,6 +160,7 @@ class Calls:
             language=request.language or agent.language,
             voicemail_message=request.voicemail_message or agent.voicemail_message,
             questions=_questions(request, agent),
+            consent=request.consent,
             recording=Recording(status=RecordingStatus.REQUESTED) if agent.recording else None,
             idempotency_key=request.idempotency_key,
             fingerprint=fingerprint(request),
@@ -327,6 +349,8 @@ def fingerprint(request: CallRequest) -> str:
         "voicemail_message": request.voicemail_message,
         "questions": [asdict(question) for question in request.questions],
         "language": request.language,
+        "recipient_timezone": request.recipient_timezone,
+        "consent": request.consent and [request.consent.basis, request.consent.reference],
     }
     if given := {name: value for name, value in more.items() if value}:
         arguments.append(given)

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
+from callmcp.calls.model import Call, CallFilter, CallStatus, NumberLooks, PhoneNumber, Position, Turn
 from callmcp.calls.optouts import OptOut
 from callmcp.calls.policy.limits import Level, Limits
 from callmcp.calls.policy.rates import Exhausted, Quota
 from callmcp.calls.refusals import Refusal
-from callmcp.calls.model import Call, CallFilter, CallStatus, NumberLooks, PhoneNumber, Position, Turn
 
 Observe = Callable[..., Awaitable[Call]]
 """`observe(call_id, *events)`: tells the domain what happened, in order, and returns the call after it."""

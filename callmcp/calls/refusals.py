@@ -1,4 +1,4 @@
-"""A call that a rule did not allow. It is no call, but it is remembered: who runs the server wants to see what was tried."""
+"""A call that a rule did not allow: no call, and remembered all the same, for operators to see what was tried."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -15,6 +15,9 @@ COMMANDS = {
     "accounts": "Make and list accounts.",
     "agents": "Define, list, change and delete voice agents.",
     "calls": "List, show, end and place calls.",
+    "opt-outs": "Who is never called again: list, add, remove, import, export.",
+    "limits": "Who may be called, when and how often.",
+    "audit": "Who changed what, and which calls were refused.",
     "db": "Bring the database up to date, or copy it.",
     "doctor": "Check settings, database and carrier, and say what to mend.",
 }
@@ -29,7 +32,8 @@ class Root(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"callmcp.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"callmcp.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -45,7 +45,10 @@ async def stdio(*, scopes: tuple[str, ...], agent_ids: tuple[str, ...], account:
         await demo_agent(services)
         found = await services.keys.account(account)
         principal = Principal(account_id=found.id, key_id="stdio", scopes=allowed, agent_ids=frozenset(agent_ids))
-        server = McpServer(World(agents=services.agents, calls=services.calls, base=services.settings.public_url))
+        world = World(
+            agents=services.agents, policy=services.policy, calls=services.calls, base=services.settings.public_url
+        )
+        server = McpServer(world)
         session = StdioServer(server, principal, line_limit=chosen.body_limit)
         with _stopped_by_signals():
             await session.serve(_reader(chosen.body_limit), _writer())

@@ -36,6 +36,8 @@ def error_result(error: CallMcpError, revision: Revision) -> dict[str, object]:
     if isinstance(error, InvalidArguments) and not revision.argument_errors_are_results:
         raise ProtocolError(Code.INVALID_PARAMS, f"Invalid arguments: {error.message}", {"code": error.code})
     meta = {"code": error.code}
+    if isinstance(error, Refused) and error.refusal_id is not None and error.rule is not None:
+        meta |= {"refusal_id": error.refusal_id, "rule": error.rule}
     again = ""
     if isinstance(error, Refused) and error.retry_at is not None:
         meta["retry_at"] = rfc3339(error.retry_at)

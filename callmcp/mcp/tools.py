@@ -26,22 +26,39 @@ from callmcp.agents.questions import (
     Question,
 )
 from callmcp.calls.model import (
+    MAX_CONSENT,
     MAX_CONTEXT,
     MAX_IDEMPOTENCY_KEY,
     MAX_METADATA,
     MAX_METADATA_KEY,
     MAX_METADATA_VALUE,
+    MAX_TIMEZONE,
     CallFilter,
     CallRequest,
     CallStatus,
+    Consent,
     EndReason,
     PhoneNumber,
     Position,
 )
 from callmcp.calls.operations import Calls
+from callmcp.calls.optouts import OptOutSource
+from callmcp.calls.policy.operations import Policy
 from callmcp.errors import InvalidArguments, Problem
 from callmcp.identity.model import Principal, Scope
-from callmcp.wire import AgentsView, CallsView, CallView, View, agent_view, call_summary_view, call_view
+from callmcp.wire import (
+    AgentsView,
+    CallsView,
+    CallView,
+    CheckView,
+    OptOutView,
+    View,
+    agent_view,
+    call_summary_view,
+    call_view,
+    check_view,
+    opt_out_view,
+)
 
 MAX_WAIT_SECONDS = 50  # clients and hosts cut a tool call at 60 s
 DEFAULT_PAGE = 20
@@ -77,6 +94,14 @@ class AskedQuestion(BaseModel):
     choices: list[Annotated[Text, Field(min_length=1, max_length=MAX_CHOICE)]] = Field(
         default=[], max_length=MAX_CHOICES, description="The answers there are, for the type choice and no other."
     )
+
+
+class GivenConsent(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    basis: Text = Field(min_length=1, max_length=MAX_CONSENT, description="On what ground, such as: asked for a call.")
+    obtained_at: AwareDatetime = Field(description="When it was given; RFC 3339 with a time zone.")
+    reference: Text = Field(min_length=1, max_length=MAX_CONSENT, description="Where the proof is kept.")
 
 
 class MakeCall(Arguments):
@@ -126,11 +151,28 @@ class MakeCall(Arguments):
         description="Leave this message if a machine answers. Without it, and unless the voice agent has one, the call "
         "hangs up on a machine.",
     )
+    recipient_timezone: Text | None = Field(
+        default=None,
+        max_length=MAX_TIMEZONE,
+        description="Where the callee is, such as Europe/Berlin, if you know it: calling hours are by the clock there.",
+    )
+    consent: GivenConsent | None = Field(
+        default=None, description="That the callee agreed to be called, where this server asks for it."
+    )
     language: Text | None = Field(
         default=None,
         pattern=f"^{LANGUAGE.pattern}$",
         description="What the voice agent is to speak, such as en-US or de-DE; its own language otherwise.",
     )
+
+
+class CheckCall(MakeCall):
+    """The same as make_call takes."""
+
+
+class AddOptOut(Arguments):
+    number: Text = Field(max_length=100, description="The number that is not to be called again, in E.164 format.")
+    reason: Text = Field(default="", max_length=500, description="Why, in a few words: what was said, and where.")
 
 
 class GetCall(Arguments):
@@ -177,6 +219,7 @@ class World:
     """What the tools act on. `base`: the public URL of this server."""
 
     agents: Agents
+    policy: Policy
     calls: Calls
     base: str = ""
 
@@ -185,8 +228,9 @@ async def _list_agents(world: World, principal: Principal, _: ListAgents) -> Res
     return Result(view=AgentsView(agents=[agent_view(agent) for agent in await world.agents.list(principal)]))
 
 
-async def _make_call(world: World, principal: Principal, arguments: MakeCall) -> Result:
-    request = CallRequest(
+def _request(arguments: MakeCall) -> CallRequest:
+    consent = arguments.consent
+    return CallRequest(
         agent_id=arguments.agent_id,
         to=PhoneNumber.parse(arguments.to),
         context=arguments.context,
@@ -199,7 +243,15 @@ async def _make_call(world: World, principal: Principal, arguments: MakeCall) ->
         ),
         voicemail_message=arguments.voicemail_message,
         language=arguments.language,
+        recipient_timezone=arguments.recipient_timezone,
+        consent=None
+        if consent is None
+        else Consent(basis=consent.basis, obtained_at=consent.obtained_at, reference=consent.reference),
     )
+
+
+async def _make_call(world: World, principal: Principal, arguments: MakeCall) -> Result:
+    request = _request(arguments)
     placed = await world.calls.place(principal, request)
     call, turns = await world.calls.read(placed.call)
     refusal = call.error if call.end_reason is EndReason.CARRIER_REFUSED else None
@@ -207,6 +259,17 @@ async def _make_call(world: World, principal: Principal, arguments: MakeCall) ->
         view=call_view(call, turns, replayed=placed.replayed, base=world.base),
         error_code=None if refusal is None else refusal.code,
     )
+
+
+async def _check_call(world: World, principal: Principal, arguments: CheckCall) -> Result:
+    facts, verdicts = await world.calls.check(principal, _request(arguments))
+    return Result(view=check_view(facts, verdicts))
+
+
+async def _add_opt_out(world: World, principal: Principal, arguments: AddOptOut) -> Result:
+    number = PhoneNumber.parse(arguments.number)
+    opt_out = await world.policy.add_opt_out(principal, number, source=OptOutSource.CLIENT, reason=arguments.reason)
+    return Result(view=opt_out_view(opt_out))
 
 
 async def _get_call(world: World, principal: Principal, arguments: GetCall) -> Result:
@@ -292,6 +355,20 @@ TOOLS: tuple[Tool, ...] = (
         open_world=True,
     ),
     Tool(
+        name="check_call",
+        title="Check whether a call may be placed, without placing it",
+        description="Check whether make_call with the same arguments would be allowed now, and why not: the verdict of "
+        "every rule at once (number, suppression list, consent, calling hours, rates), the local time at the callee "
+        "and the next time a call is allowed. Use it before you promise a call, or to plan when to place one; make_call "
+        "asks the same rules again. Dials nothing, reserves nothing, and uses up no idempotency_key. Reads only. "
+        f"Needs the scope {Scope.CALLS_READ.value}.",
+        scope=Scope.CALLS_READ,
+        arguments=CheckCall,
+        result=CheckView,
+        run=_check_call,
+        read_only=True,
+    ),
+    Tool(
         name="get_call",
         title="Get the record of a call, waiting for its end if you like",
         description="Get the record of one call: the status of the line, who answered, what was said so far, why it "
@@ -334,6 +411,20 @@ TOOLS: tuple[Tool, ...] = (
         read_only=False,
         destructive=True,
         open_world=True,
+    ),
+    Tool(
+        name="add_opt_out",
+        title="Never call a number again",
+        description="Put a number on this account's suppression list: from then on no agent and no key of the account "
+        "can call it. Use it when somebody asks, by whatever means, not to be called; what a callee says in a call is "
+        "noted by the voice agent itself. Only the operator can take a number off again, so be sure that it is the "
+        f"right one. One that is on the list already stays as it is. Needs the scope {Scope.CALLS_WRITE.value}.",
+        scope=Scope.CALLS_WRITE,
+        arguments=AddOptOut,
+        result=OptOutView,
+        run=_add_opt_out,
+        read_only=False,
+        destructive=True,
     ),
 )
 BY_NAME: Mapping[str, Tool] = {tool.name: tool for tool in TOOLS}

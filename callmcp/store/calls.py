@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_, update
 
 from callmcp.calls.events import Event
-from callmcp.calls.policy.rates import Quota
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
+from callmcp.calls.policy.rates import Quota
 from callmcp.errors import Conflict, NotFound
 from callmcp.store import policy
 from callmcp.store.connection import Connection, InsertNew

@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
+from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy.limits import Level, Limits
+from callmcp.calls.policy.rates import Exhausted, Period, Quota
+from callmcp.calls.ports import NotAdded
+from callmcp.calls.refusals import Refusal
 from callmcp.errors import Conflict, NotFound
+from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey
-from callmcp.store.fold import fold
+from callmcp.store.fold import fold, opt_out_in
 from callmcp.store.text import storable
 
 
@@ -28,6 +34,10 @@ class MemoryStore:
         self._turns: dict[str, list[Turn]] = {}
         self._placed: dict[tuple[str, str], str] = {}
         self._beats: dict[str, int] = {}
+        self._opt_outs: dict[tuple[str, str], OptOut] = {}
+        self._limits: dict[tuple[str, Level, str], Limits] = {}
+        self._refusals: list[Refusal] = []
+        self._entries: list[Entry] = []
 
     async def open(self) -> None:
         """Nothing to open."""
@@ -115,12 +125,16 @@ class MemoryStore:
     async def agent_versions(self, agent_id: str) -> Sequence[Agent]:
         return self._agent_versions.get(storable(agent_id), [])[::-1]
 
-    async def add(self, call: Call) -> Call:
+    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
         call = storable(call)
         if call.idempotency_key is not None:
             first = await self.call_by_key(call.account_id, call.idempotency_key)
             if first is not None:
                 return first
+        if (call.account_id, call.to) in self._opt_outs:
+            raise NotAdded(None)
+        for exhausted in await self.exhausted(call, quotas):
+            raise NotAdded(exhausted)
         if call.id in self._calls:
             raise Conflict(f"There is a call {call.id!r} already.", code="call_exists")
         if call.idempotency_key is not None:
@@ -128,6 +142,70 @@ class MemoryStore:
         self._calls[call.id] = call
         self._turns[call.id] = []
         return call
+
+    async def opt_out(self, account_id: str, number: str) -> OptOut | None:
+        return self._opt_outs.get((account_id, number))
+
+    async def opt_outs(self, account_id: str, *, after: str = "", limit: int = 1000) -> Sequence[OptOut]:
+        found = [one for one in self._opt_outs.values() if one.account_id == account_id and one.number > after]
+        return sorted(found, key=lambda one: one.number)[:limit]
+
+    async def add_opt_outs(self, opt_outs: Sequence[OptOut]) -> int:
+        before = len(self._opt_outs)
+        for one in map(storable, opt_outs):
+            self._opt_outs.setdefault((one.account_id, one.number), one)
+        return len(self._opt_outs) - before
+
+    async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
+        return self._opt_outs.pop((account_id, number), None)
+
+    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
+        wanted = {Level.ACCOUNT: account_id, Level.AGENT: agent_id, Level.KEY: key_id}
+        found = {level: self._limits.get((account_id, level, subject)) for level, subject in wanted.items()}
+        return {level: limits for level, limits in found.items() if limits is not None}
+
+    async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
+        found = [(level, subject, one) for (owner, level, subject), one in self._limits.items() if owner == account_id]
+        return sorted(found, key=lambda one: one[:2])
+
+    async def set_limits(self, account_id: str, level: Level, subject_id: str, limits: Limits | None) -> None:
+        self._limits.pop((account_id, level, subject_id), None)
+        if limits is not None:
+            self._limits[account_id, level, subject_id] = limits
+
+    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
+        return [found for quota in quotas if (found := self._exhausted(call, quota)) is not None]
+
+    def _exhausted(self, call: Call, quota: Quota) -> Exhausted | None:
+        name = quota.counted.value
+        shared = [
+            other
+            for other in self._calls.values()
+            if other.account_id == call.account_id and getattr(other, name) == getattr(call, name)
+        ]
+        shared.sort(key=lambda other: other.created_at, reverse=True)
+        length = timedelta(seconds=quota.seconds)
+        if quota.period is Period.PAUSE:
+            ended_at = shared[0].ended_at if shared else None
+            over = ended_at is None or ended_at + length <= call.created_at
+            return None if over else Exhausted(quota=quota, since=ended_at)
+        if quota.period is Period.LIVE:
+            live = [other for other in shared if not other.status.is_final]
+            return Exhausted(quota=quota) if len(live) >= quota.most else None
+        placed = [other for other in shared if other.created_at > call.created_at - length]
+        return Exhausted(quota=quota, since=placed[quota.most - 1].created_at) if len(placed) >= quota.most else None
+
+    async def add_refusal(self, refusal: Refusal) -> None:
+        self._refusals.append(storable(refusal))
+
+    async def refusals(self, account_id: str, *, limit: int = 100) -> Sequence[Refusal]:
+        return [one for one in reversed(self._refusals) if one.account_id == account_id][:limit]
+
+    async def add_entry(self, entry: Entry) -> None:
+        self._entries.append(storable(entry))
+
+    async def entries(self, account_id: str, *, limit: int = 100) -> Sequence[Entry]:
+        return [one for one in reversed(self._entries) if one.account_id == account_id][:limit]
 
     async def call(self, call_id: str) -> Call | None:
         return self._calls.get(storable(call_id))
@@ -150,8 +228,11 @@ class MemoryStore:
         call_id = storable(call_id)
         if call_id not in self._calls:
             raise NotFound(f"There is no call {call_id!r}.", code="call_not_found")
-        call, turns = fold(self._calls[call_id], [storable(event) for event in events])
+        before = self._calls[call_id]
+        call, turns = fold(before, [storable(event) for event in events])
         self._calls[call_id] = call
+        if call.opt_out and not before.opt_out:
+            await self.add_opt_outs([opt_out_in(call, events)])
         self._turns[call_id] += turns
         return call
 

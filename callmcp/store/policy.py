@@ -69,14 +69,10 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:account_id, 7))")
 
 # The quotas. Each is answered from an index by as many entries as its cap has, whatever the history: the row that would
 # fill the quota is looked for, not counted up to.
-def _nth(counted: Counted, *conditions: Any) -> Select[Any]:  # noqa: ANN401 - SQLAlchemy's conditions are any
-    return (
-        select(CALLS.c.created_at, CALLS.c.ended_at)
-        .where(CALLS.c.account_id == bindparam("account_id"), CALLS.c[counted.value] == bindparam("subject"), *conditions)
-        .order_by(CALLS.c.created_at.desc())
-        .limit(1)
-        .offset(bindparam("most"))
-    )
+def _nth(counted: Counted, *conditions: Any) -> Select[Any]:
+    shared = (CALLS.c.account_id == bindparam("account_id"), CALLS.c[counted.value] == bindparam("subject"))
+    newest_first = select(CALLS.c.created_at, CALLS.c.ended_at).order_by(CALLS.c.created_at.desc())
+    return newest_first.where(*shared, *conditions).limit(1).offset(bindparam("most"))
 
 
 _STATEMENTS: Mapping[tuple[Period, Counted], Select[Any]] = {

@@ -9,11 +9,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
-from callmcp.errors import Unavailable
 from callmcp.calls.optouts import OptOut
 from callmcp.calls.policy.limits import Level, Limits
 from callmcp.calls.policy.rates import Exhausted, Quota
 from callmcp.calls.refusals import Refusal
+from callmcp.errors import Unavailable
 from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store import agents, audit, backup, calls, keys, lane, policy, schema

@@ -9,6 +9,7 @@ import pytest
 
 from callmcp.agents.ports import AgentStore
 from callmcp.calls.ports import CallStore
+from callmcp.identity.audit import AuditStore
 from callmcp.identity.ports import KeyStore
 from callmcp.store import schema
 from callmcp.store.connection import engine_for
@@ -17,7 +18,7 @@ from callmcp.store.sql import SqlStore
 from tests import postgres
 
 
-class Store(KeyStore, AgentStore, CallStore, Protocol):
+class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

@@ -12,8 +12,8 @@ def check(facts: Facts) -> Verdict:
     for level, limits in facts.limits.items():
         if limits.consent and is_among(facts.looks.region, limits.consent):
             reason = (
-                "This call needs the callee's consent: give `consent` with its basis, when it was obtained and where it "
-                "is kept. If there is none, do not call."
+                "This call needs the callee's consent: give `consent` with its basis, when it was obtained and where "
+                "it is kept. If there is none, do not call."
             )
             return Verdict(rule=RULE, code="consent_required", reason=reason, level=level)
     return Verdict(rule=RULE)

@@ -1,4 +1,4 @@
-"""How often. A quota is counted by the store, in the transaction that adds the call: so it is exact, whoever else adds."""
+"""How often. A quota is counted by the store, in the transaction that adds the call: exact, whoever else adds one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +57,11 @@ _SUBJECT = {
     Level.AGENT: Counted.AGENT,
     Level.KEY: Counted.KEY,
 }
-_WINDOWS = (("calls_per_minute", 60, "a minute"), ("calls_per_hour", 3600, "an hour"), ("calls_per_day", 86400, "a day"))
+_WINDOWS = (
+    ("calls_per_minute", 60, "a minute"),
+    ("calls_per_hour", 3600, "an hour"),
+    ("calls_per_day", 86400, "a day"),
+)
 
 
 def quotas(limits: Mapping[Level, Limits]) -> Iterator[Quota]:

@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 
 from callmcp.agents.operations import Agents
 from callmcp.calls.operations import Calls
+from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.clock import TestClock
 from callmcp.llm.models import Models
 from callmcp.numbering import PhoneNumbersPlan
@@ -45,7 +46,7 @@ async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
         store=store,
         agents=agents,
         telephony=carrier.telephony,
-        numbers=PhoneNumbersPlan(),
+        policy=Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=Deployment()),
         clock=clock,
         owner="process-1",
     )
