@@ -15,9 +15,9 @@ COMMANDS = {
     "accounts": "Make and list accounts.",
     "agents": "Define, list, change and delete voice agents.",
     "calls": "List, show, end and place calls.",
-    "opt-outs": "Who is never called again: list, add, remove, import, export.",
-    "limits": "Who may be called, when and how often.",
-    "audit": "Who changed what, and which calls were refused.",
+    "opt-outs": "List, add and remove numbers that are never called again.",
+    "limits": "Show and change who may be called, when and how often.",
+    "audit": "Show who changed what, and which calls were refused.",
     "db": "Bring the database up to date, or copy it.",
     "doctor": "Check settings, database and carrier, and say what to mend.",
 }

@@ -11,7 +11,7 @@ REFUSAL_COLUMNS = ("at", "refusal_id", "key_id", "agent_id", "to", "rule", "leve
 
 @click.group(cls=Group)
 def audit() -> None:
-    """Show who changed keys, agents, limits and opt-outs, and which calls were refused."""
+    """Show who changed what, and which calls were refused."""
 
 
 @audit.command("list")

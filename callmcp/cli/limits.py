@@ -22,7 +22,10 @@ _LISTS = frozenset({"regions", "allow_prefixes", "deny_prefixes", "consent"})
 
 @click.group(cls=Group)
 def limits() -> None:
-    """Show and change limits. All that apply to a call must allow it: deployment, account, agent and key."""
+    """Show and change who may be called, when and how often.
+
+    All that apply to a call must allow it: those of the deployment, the account, the agent and the key.
+    """
 
 
 @limits.command("list")

@@ -359,9 +359,9 @@ TOOLS: tuple[Tool, ...] = (
         title="Check whether a call may be placed, without placing it",
         description="Check whether make_call with the same arguments would be allowed now, and why not: the verdict of "
         "every rule at once (number, suppression list, consent, calling hours, rates), the local time at the callee "
-        "and the next time a call is allowed. Use it before you promise a call, or to plan when to place one; make_call "
-        "asks the same rules again. Dials nothing, reserves nothing, and uses up no idempotency_key. Reads only. "
-        f"Needs the scope {Scope.CALLS_READ.value}.",
+        "and the next time a call is allowed. Use it before you promise a call, or to plan when to place one; the "
+        "same rules are asked again by make_call. Dials nothing, reserves nothing, uses up no idempotency_key. Reads "
+        f"only. Needs the scope {Scope.CALLS_READ.value}.",
         scope=Scope.CALLS_READ,
         arguments=CheckCall,
         result=CheckView,
@@ -415,10 +415,10 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         name="add_opt_out",
         title="Never call a number again",
-        description="Put a number on this account's suppression list: from then on no agent and no key of the account "
-        "can call it. Use it when somebody asks, by whatever means, not to be called; what a callee says in a call is "
-        "noted by the voice agent itself. Only the operator can take a number off again, so be sure that it is the "
-        f"right one. One that is on the list already stays as it is. Needs the scope {Scope.CALLS_WRITE.value}.",
+        description="Put a number on this account's suppression list: from then on make_call refuses it, whatever the "
+        "agent or the key. Use it when somebody asks, by whatever means, not to be called; what a callee says in a "
+        "call is noted by the voice agent itself. Only the operator can take a number off again, so be sure that it is "
+        f"the right one. One that is on the list already stays as it is. Needs the scope {Scope.CALLS_WRITE.value}.",
         scope=Scope.CALLS_WRITE,
         arguments=AddOptOut,
         result=OptOutView,

@@ -21,7 +21,7 @@ def test_help_names_every_command(callmcp: Callmcp) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_begins_with_what_the_list_says_of_it(name: str) -> None:
-    command = getattr(import_module(f"callmcp.cli.{name}"), name)
+    command = getattr(import_module(f"callmcp.cli.{name.replace('-', '_')}"), name.replace("-", "_"))
 
     assert isinstance(command, click.Command)
     assert (command.help or "").partition("\n")[0] == COMMANDS[name]
@@ -29,7 +29,7 @@ def test_the_help_of_a_command_begins_with_what_the_list_says_of_it(name: str) -
 
 def test_help_loads_nothing_that_takes_time() -> None:
     heavy = "{'sqlalchemy', 'pydantic', 'starlette', 'uvicorn', 'structlog'}"
-    commands = ", ".join(f"callmcp.cli.{name}" for name in COMMANDS)
+    commands = ", ".join(f"callmcp.cli.{name.replace('-', '_')}" for name in COMMANDS)
 
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, {commands}; print({heavy} & set(sys.modules))"],

@@ -75,7 +75,7 @@ def test_the_curl_lines_that_are_printed_work(start: Start) -> None:
         if line.startswith("curl")
     )
 
-    assert len(listed["result"]["tools"]) == 5
+    assert len(listed["result"]["tools"]) == 7
     assert placed["result"]["structuredContent"]["call_id"].startswith("call_")
 
 

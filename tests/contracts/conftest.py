@@ -28,6 +28,12 @@ class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
     async def upgrade(self) -> None: ...
 
 
+TABLES = (
+    *("turns", "calls", "agent_versions", "agents", "api_keys", "accounts", "owners"),
+    *("opt_outs", "limits", "refusals"),
+)  # and not the audit trail, which lets nobody
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
@@ -60,7 +66,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             made = SqlStore(f"sqlite:///{file}")
         case _:
             url = request.getfixturevalue("migrated_postgres")
-            postgres.empty(url, "turns", "calls", "agents", "api_keys", "accounts", "owners")
+            postgres.empty(url, *TABLES)
             made = SqlStore(url)
     await made.open()
     await made.upgrade()
