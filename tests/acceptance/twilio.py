@@ -82,8 +82,11 @@ def twilio(*options: str) -> Iterator[Twilio]:
 
 
 @contextmanager
-def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, key: str = "", **settings: Any) -> Iterator[Server]:
-    """`callmcp serve` on this Twilio, with patience to match its speed; with a `key`, on data that is there already."""
+def on_twilio(
+    data: Path, carrier: Twilio, *, port: int = 0, key: str = "", limited: bool = False, **settings: Any
+) -> Iterator[Server]:
+    """`callmcp serve` on this Twilio, with patience to match its speed; with a `key`, on data that is there already;
+    `limited` as an operator's is who set no limits."""
     own: dict[str, Any] = {
         "carrier": "twilio",
         "twilio_account_sid": ACCOUNT,
@@ -95,7 +98,7 @@ def on_twilio(data: Path, carrier: Twilio, *, port: int = 0, key: str = "", **se
         "quiet_seconds": 2,
         "queue_seconds": 4,
         "look_seconds": 0.5,
-        **UNLIMITED,
+        **({} if limited else UNLIMITED),
     }
     settings = own | settings
     first_key = key or callmcp("init", data=data, **settings).strip()

@@ -396,3 +396,46 @@ def test_what_the_schema_refuses_the_server_refuses(name: str, arguments: dict[s
     except ValueError:
         return
     assert set(errors) <= {"type"}
+
+
+async def test_a_check_says_what_each_rule_says_and_dials_nothing(world: World) -> None:
+    arguments = {"agent_id": world.agent_id, "to": "+14152345678", "context": "x", "idempotency_key": "k"}
+    checked = check("check_call", await world.alice.call("check_call", **arguments))
+    assert (checked["allowed"], checked["to"], checked["region"]) == (True, "+14152345678", "US")
+    assert {verdict["rule"] for verdict in checked["verdicts"]} == {"number", "opt-out", "consent", "hours", "rates"}
+    assert list(checked["local_times"]) == ["America/Los_Angeles"]
+    assert (await world.alice.record("list_calls"))["calls"] == []
+    assert not (await world.alice.record("make_call", **arguments))["replayed"]
+
+
+async def test_a_number_that_is_opted_out_is_refused_from_then_on(world: World) -> None:
+    added = check("add_opt_out", await world.alice.call("add_opt_out", number=SILENT, reason="Wrote an e-mail."))
+    assert (added["number"], added["source"], added["reason"]) == (SILENT, "client", "Wrote an e-mail.")
+    again = check("add_opt_out", await world.alice.call("add_opt_out", number=SILENT))
+    assert again["reason"] == "Wrote an e-mail."
+
+    result = await world.alice.call("make_call", agent_id=world.agent_id, to=SILENT)
+    assert refusal(result) == "opted_out"
+    meta = result["_meta"]["callmcp/error"]
+    assert meta["rule"] == "opt-out"
+    assert meta["refusal_id"] in result["content"][0]["text"]
+    checked = check("check_call", await world.alice.call("check_call", agent_id=world.agent_id, to=SILENT))
+    assert not checked["allowed"]
+    assert [verdict["code"] for verdict in checked["verdicts"] if not verdict["allowed"]] == ["opted_out"]
+    assert "next_allowed_at" not in checked
+
+
+@pytest.mark.parametrize("number", ["0800", "+1", ""])
+async def test_what_is_no_number_cannot_be_opted_out(world: World, number: str) -> None:
+    assert refusal(await world.alice.call("add_opt_out", number=number)) == "invalid_arguments"
+
+
+async def test_consent_is_in_the_record(world: World) -> None:
+    consent = {"basis": "asked for it", "obtained_at": "2026-01-02T03:04:05+01:00", "reference": "ticket 7"}
+    record = check(
+        "make_call", await world.alice.call("make_call", agent_id=world.agent_id, to=SILENT, consent=consent)
+    )
+    assert record["consent"] == {**consent, "obtained_at": "2026-01-02T02:04:05.000Z"}
+    wrong = await world.alice.call("make_call", agent_id=world.agent_id, to=SILENT, consent={"basis": "x"})
+    assert refusal(wrong) == "invalid_arguments"
+    assert "consent.obtained_at:" in wrong["content"][0]["text"]

@@ -1,0 +1,102 @@
+"""The limits that hold where an operator laid none down: with a real carrier, against Twilio's emulator."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tests.acceptance.mcp_client import Failed, Mcp
+from tests.acceptance.server import Server, callmcp
+from tests.acceptance.twilio import UNLIMITED, Twilio, ended, on_twilio, twilio
+
+WESTERN, EASTERN, ABROAD = "+14152345678", "+12122345678", "+493023125000"
+
+
+@pytest.fixture(scope="module")
+def carrier() -> Iterator[Twilio]:
+    with twilio() as carrier:
+        yield carrier
+
+
+@pytest.fixture(scope="module")
+def server(carrier: Twilio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """As an operator has it who set nothing but what Twilio needs, and calls from a number of the United States."""
+    defaults = dict.fromkeys(UNLIMITED, "")
+    number = {"twilio_from": WESTERN.replace("2345678", "2345670")}
+    with on_twilio(tmp_path_factory.mktemp("data"), carrier, **defaults, **number) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mcp(server: Server) -> Iterator[Mcp]:
+    with Mcp(server.base, server.first_key) as mcp:
+        yield mcp
+
+
+@pytest.mark.parametrize(
+    ("to", "code"),
+    [
+        (ABROAD, "region_not_allowed"),
+        ("+18763456789", "region_not_allowed"),
+        ("+11234567890", "invalid_number"),
+        ("+19002345678", "number_kind_not_allowed"),
+        ("+19115551234", "emergency_number"),
+    ],
+)
+def test_what_harms_is_refused_and_never_dialled(carrier: Twilio, mcp: Mcp, to: str, code: str) -> None:
+    with pytest.raises(Failed, match=code):
+        mcp.place(to)
+    assert carrier.dials(to) == 0
+
+
+def test_hours_are_those_of_the_called_party(carrier: Twilio, mcp: Mcp) -> None:
+    for to, zone in ((WESTERN, "America/Los_Angeles"), (EASTERN, "America/New_York")):
+        awake = 8 <= datetime.now(UTC).astimezone(ZoneInfo(zone)).hour < 21
+        checked = mcp.call("check_call", agent_id="agt_9f2a1c", to=to)
+        assert checked["allowed"] is awake
+        assert checked["local_times"].keys() == {zone}
+        if awake:
+            continue
+        assert checked["next_allowed_at"] > datetime.now(UTC).isoformat()
+        with pytest.raises(Failed, match="outside_hours"):
+            mcp.place(to)
+        assert carrier.dials(to) == 0
+
+
+def test_a_number_is_called_once_at_a_time_and_left_alone_after_it(
+    carrier: Twilio, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    always = dict.fromkeys(UNLIMITED, "") | {"limit_hours": "00:00-24:00", "limit_regions": "*"}
+    to = "+13122345678"
+    with (
+        on_twilio(tmp_path_factory.mktemp("always"), carrier, **always) as server,
+        Mcp(server.base, server.first_key) as mcp,
+    ):
+        carrier.plan(to=to, callee={"outcome": "busy", "rings": 2})
+        call_id = mcp.place(to)["call_id"]
+        with pytest.raises(Failed, match="destination_busy"):
+            mcp.place(to)
+        ended(mcp, call_id)
+        with pytest.raises(Failed, match=r"destination_rate_limited.*\d{4}-\d\d-\d\dT"):
+            mcp.place(to)
+        assert len(callmcp("audit", "refusals", data=server.data).splitlines()) == 3
+    assert carrier.dials(to) == 1
+
+
+def test_a_callee_who_opts_out_is_not_dialled_again(carrier: Twilio, tmp_path_factory: pytest.TempPathFactory) -> None:
+    to = "+13122345679"
+    data = tmp_path_factory.mktemp("opted-out")
+    steps = [{"do": "listen"}, {"do": "say", "text": "Never call me again."}, {"do": "listen"}, {"do": "stay"}]
+    carrier.plan(to=to, callee={"rings": 1, "amd": "human", "steps": steps})
+    with on_twilio(data, carrier) as server, Mcp(server.base, server.first_key) as mcp:
+        key = server.first_key
+        assert ended(mcp, mcp.place(to)["call_id"])["opt_out"] is True
+    with on_twilio(data, carrier, key=key) as server, Mcp(server.base, key) as mcp:  # and not by the next process
+        with pytest.raises(Failed, match="opted_out"):
+            mcp.place(to)
+        assert to in callmcp("opt-outs", "export", data=data)
+        callmcp("opt-outs", "remove", to, "--reason", "They changed their mind.", data=data)
+        carrier.plan(to=to, callee={"outcome": "busy"})
+        mcp.place(to)
+    assert carrier.dials(to) == 2
