@@ -34,6 +34,7 @@ from table import Aim, machine, resident_mb
 from websockets.asyncio.client import connect
 
 from tests.acceptance.server import Server, running
+from tests.acceptance.twilio import UNLIMITED
 
 ACCOUNT = "AC00000000000000000000000000000001"
 TOKEN = "12345"  # noqa: S105 - of nobody
@@ -97,6 +98,7 @@ async def _ours(data: Path, conversations: int, seconds: int) -> tuple[list[floa
             "twilio_api_url": api,
             "silence_seconds": 3600,
             "quiet_seconds": 3600,
+            **UNLIMITED,
         }
         opened = running(data, interpreter=PYTHON, **settings)
         server = await asyncio.to_thread(opened.__enter__)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.mcp_client import Failed, Mcp
 from tests.acceptance.server import Server, callmcp
-from tests.acceptance.twilio import UNLIMITED, Twilio, ended, on_twilio, twilio
+from tests.acceptance.twilio import Twilio, ended, on_twilio, twilio
 
 WESTERN, EASTERN, ABROAD = "+14152345678", "+12122345678", "+493023125000"
 
@@ -22,9 +22,8 @@ def carrier() -> Iterator[Twilio]:
 @pytest.fixture(scope="module")
 def server(carrier: Twilio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """As an operator has it who set nothing but what Twilio needs, and calls from a number of the United States."""
-    defaults = dict.fromkeys(UNLIMITED, "")
     number = {"twilio_from": WESTERN.replace("2345678", "2345670")}
-    with on_twilio(tmp_path_factory.mktemp("data"), carrier, **defaults, **number) as server:
+    with on_twilio(tmp_path_factory.mktemp("data"), carrier, limited=True, **number) as server:
         yield server
 
 
@@ -67,10 +66,10 @@ def test_hours_are_those_of_the_called_party(carrier: Twilio, mcp: Mcp) -> None:
 def test_a_number_is_called_once_at_a_time_and_left_alone_after_it(
     carrier: Twilio, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    always = dict.fromkeys(UNLIMITED, "") | {"limit_hours": "00:00-24:00", "limit_regions": "*"}
+    always = {"limit_hours": "00:00-24:00", "limit_regions": "*"}
     to = "+13122345678"
     with (
-        on_twilio(tmp_path_factory.mktemp("always"), carrier, **always) as server,
+        on_twilio(tmp_path_factory.mktemp("always"), carrier, limited=True, **always) as server,
         Mcp(server.base, server.first_key) as mcp,
     ):
         carrier.plan(to=to, callee={"outcome": "busy", "rings": 2})
