@@ -18,20 +18,21 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def storable(value: T) -> T:
-    """The same value with every text in it storable. Looks into dataclasses, sets and mappings, and makes
-    the last read-only copies."""
+    """The same value with every text in it storable. Looks into dataclasses, tuples, sets and mappings, and
+    makes the last read-only copies."""
     return cast("T", _storable(value))
 
 
 def _storable(value: Any) -> Any:  # noqa: ANN401 - it takes whatever a value is made of
     if isinstance(value, str):
         # Almost all text is ASCII, and the first test runs at the speed of memory.
-        clean = "\x00" not in value if value.isascii() else _UNSTORABLE.search(value) is None
-        return value if clean else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+        is_clean = "\x00" not in value if value.isascii() else _UNSTORABLE.search(value) is None
+        return value if is_clean else _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, Mapping):
         return MappingProxyType({_storable(key): _storable(item) for key, item in value.items()})
-    if isinstance(value, frozenset):
-        return frozenset(map(_storable, value))
+    if isinstance(value, frozenset | tuple):
+        clean = [_storable(item) for item in value]
+        return value if all(new is old for new, old in zip(clean, value, strict=True)) else type(value)(clean)
     changed: dict[str, Any] = {}
     for name in _field_names(type(value)):  # type: ignore[arg-type]  # mypy thinks types have no hash
         before = getattr(value, name)

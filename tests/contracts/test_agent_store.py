@@ -133,3 +133,12 @@ async def test_text_that_no_database_can_hold_is_replaced(store: Store) -> None:
     assert agent is not None
     assert agent.instructions == "a\ufffdb\ufffdc"
     assert await store.agent("agt_\x00") is None
+
+
+async def test_text_within_lists_that_no_database_can_hold_is_replaced_too(store: Store) -> None:
+    agent = an_agent(hints=("a\x00b", "c"), questions=(Question(name="day", question="Which\ud800?"),))
+    await store.add_agent(agent)
+    stored = await store.agent(agent.id)
+    assert stored is not None
+    assert stored.hints == ("a\ufffdb", "c")
+    assert stored.questions[0].question == "Which\ufffd?"
