@@ -6,14 +6,12 @@ a word and a tool. That the APIs take our schemas is only shown by asking them.
 
 import asyncio
 import json
-import socket
 import traceback
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -26,6 +24,7 @@ from callmcp.errors import Unavailable
 from callmcp.llm.hosted import GO_ON, PICKED_UP
 from callmcp.llm.models import Models
 from tests.llm.test_hosted import DAY, said
+from tests.telephony.twilio.serving import served
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +37,7 @@ ASKING = Brief(name="Ada", context="Book a table.", instructions="You are Ada.",
 class Providers:
     """`status` other than 200 is answered instead, with a body that quotes what was said."""
 
-    url: str
+    url: str = ""
     status: int = 200
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -126,15 +125,10 @@ def _openai_call(tool: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def providers() -> AsyncIterator[Providers]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        providers = Providers(f"http://127.0.0.1:{listener.getsockname()[1]}")
-        app = Starlette(routes=[Route("/{path:path}", providers.answer, methods=["POST"])])
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+    providers = Providers()
+    routes = [Route("/{path:path}", providers.answer, methods=["POST"])]
+    async with served(lambda _: Starlette(routes=routes)) as providers.url:
         yield providers
-        server.should_exit = True
-        async with asyncio.timeout(10):
-            await serving
 
 
 @pytest.fixture(autouse=True)
