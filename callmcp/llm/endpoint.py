@@ -1,4 +1,4 @@
-"""Whether an OpenAI-compatible endpoint answers and has a model, by its list of models: asking for that costs nothing."""
+"""Whether an OpenAI-compatible endpoint answers and has a model, by its list of models: that costs nothing."""
 
 from dataclasses import dataclass
 from enum import StrEnum
