@@ -346,10 +346,15 @@ async def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatc
 
 
 WITHOUT = """
-import sys
+import asyncio, sys
 sys.modules["{package}"] = None
+from callmcp.errors import BadConfiguration
 from callmcp.llm.models import Models
 print(Models().why_not("openai:gpt-5"))
+try:
+    asyncio.run(Models().named("openai:gpt-5"))
+except BadConfiguration as error:
+    print(error)
 """
 
 
@@ -358,7 +363,7 @@ def test_without_the_extra_packages_it_says_which_to_install(package: str) -> No
     code = WITHOUT.format(package=package)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
 
-    assert done.stdout.strip() == NOT_INSTALLED
+    assert done.stdout.splitlines() == [NOT_INSTALLED, f"openai:gpt-5: {NOT_INSTALLED}"]
 
 
 def test_a_server_whose_agents_are_scripted_imports_no_language_model() -> None:
