@@ -30,6 +30,8 @@ SECONDS = 10.0
 MEND_DATABASE = (
     "See that --data or CALLMCP_DATABASE_URL names the right database, that it runs, has room and lets us write."
 )
+MEND_MODEL = "docs/models.md has the packages and the key it needs."
+MEND_ENDPOINT = "See that it runs, that its URL is right, and that CALLMCP_MODEL_API_KEY is its key if it wants one."
 
 
 @click.command(cls=Command)
@@ -118,22 +120,38 @@ async def _agents(store: "SqlStore") -> Sequence[Agent]:
 
 
 async def _models(chosen: "Settings", names: Iterable[str]) -> Sequence[Finding]:
-    """Whether each language model that a voice agent names could be asked: its packages and its key are there. None is
-    asked, since that may cost money."""
+    """Whether each language model that a voice agent names could be asked: its packages and its key are there, and an
+    endpoint answers. None is asked for a word, since that may cost money."""
     from callmcp.llm.models import Models  # noqa: PLC0415 - see command.opened
 
     models = Models(api_key=chosen.model_api_key)
     findings = []
     for name in names:
+        check = f"{MODEL} {name}"
         try:
             await models.named(name)
         except BadConfiguration as error:
             why = error.message.removeprefix(f"{name}: ").partition("\n")[0]
-            findings.append(failed(f"{MODEL} {name}", why, "docs/models.md has the packages and the key it needs."))
+            findings.append(failed(check, why, MEND_MODEL))
         else:
-            findings.append(passed(f"{MODEL} {name}", "its packages and its key are there; it was not asked"))
+            findings.append(await _model(check, name, chosen.model_api_key))
     await models.close()
     return findings
+
+
+async def _model(check: str, name: str, api_key: str | None) -> Finding:
+    from callmcp.llm.endpoint import Readiness, look  # noqa: PLC0415 - see command.opened
+
+    if not name.startswith(("http://", "https://")):
+        return passed(check, "its packages and its key are there; it was not asked")
+    looked = await look(name, api_key=api_key)
+    match looked.readiness:
+        case Readiness.READY:
+            return passed(check, looked.seen)
+        case Readiness.NOT_READY:
+            return failed(check, looked.seen, MEND_ENDPOINT)
+        case Readiness.UNTOLD:
+            return unchecked(check, looked.seen, "See that the part after the # is a name it has.")
 
 
 async def _carrier(chosen: "Settings", numbers: Sequence[str]) -> Sequence[Finding]:

@@ -5,13 +5,16 @@ in a loop until there is a result, would keep somebody waiting on the phone.
 """
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 from urllib.parse import urldefrag
 
 import structlog
+from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request, model_request_stream
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -25,8 +28,9 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models import Model, ModelRequestParameters, create_async_http_client, infer_model
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
@@ -37,83 +41,122 @@ from callmcp.calls.model import EndReason, GoalMet, Speaker, Turn
 from callmcp.conversation.events import Claim, EndTheCall, NoteAnswer, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.outcome import Judgement
 from callmcp.conversation.prompt import JUDGE, Brief, to_judge
-from callmcp.errors import BadConfiguration
+from callmcp.errors import BadConfiguration, Unavailable
+from callmcp.llm.thinking import Aloud, aloud
 
 log = structlog.get_logger()
 
+MAX_DIGITS = 10
 ROUNDS = 3  # of one answer in which the model only takes notes and says nothing
 ANSWER_SECONDS = 30.0  # the session gives up long before
 NO_KEY_NEEDED = "none"  # what the client insists on sending to an endpoint without a key
+NO_TAGS = ("\0", "\0")  # the library knows the tags of thinking only when one is a piece of its own; thinking.py always
+ONCE = ModelSettings(timeout=ANSWER_SECONDS, max_retries=0)  # and 5 seconds to connect, which the library sees to
+AT_ONCE = ModelSettings(timeout=ANSWER_SECONDS, max_retries=0, thinking=False)
+"""Somebody is holding a phone. Asked of providers only, whose models the library knows: any other endpoint may refuse a
+request with a setting that is new to it."""
 GO_ON = "(Your line broke off there. Go on from that point; do not say it again.)"
 PICKED_UP = "(The call is answered.)"
+NOTED = "noted"
+IGNORED = "ignored: there is no such tool, or its arguments are not as it describes them"
 
 
 class HostedModel:
     """Implements LanguageModel. Repeats no request: a voice agent has fallbacks, and a callee no time."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, settings: ModelSettings, close: Callable[[], Awaitable[None]]) -> None:
         self._model = model
+        self._settings = settings
+        self.close = close
 
     async def answer(self, brief: Brief, turns: Sequence[Turn]) -> AsyncIterator[Piece]:
+        """Raises Unavailable when the model fails, at any point of its answer."""
+        settings = self._settings.copy()
+        if brief.temperature is not None:
+            settings["temperature"] = brief.temperature
         messages = _messages(brief, turns)
         parameters = ModelRequestParameters(function_tools=_tools(brief.questions))
         for _ in range(ROUNDS):
             done = False
-            async with model_request_stream(
-                self._model,
-                messages,
-                model_settings=_settings(brief),
-                model_request_parameters=parameters,
-                instrument=False,
-            ) as stream:
-                async for event in stream:
-                    if words := _words(event):
-                        done = True
-                        yield words
-            response = stream.get()
+            spoken = Aloud()
+            with _failures_by_kind():
+                async with model_request_stream(
+                    self._model,
+                    messages,
+                    model_settings=settings,
+                    model_request_parameters=parameters,
+                    instrument=False,
+                ) as stream:
+                    async for event in stream:
+                        words = spoken.words(_words(event))
+                        if words.strip() or (done and words):  # an answer begins with a word, not with space
+                            done = True
+                            yield words
+                response = stream.get()
+            if words := spoken.last():
+                done = True
+                yield words
+            returns = []
             for call in response.tool_calls:
                 piece = _piece(call, brief)
                 if piece is not None:
                     done = done or isinstance(piece, EndTheCall | PressKeys)
                     yield piece
-            if done or not response.tool_calls:
+                returns.append(
+                    ToolReturnPart(
+                        tool_name=call.tool_name,
+                        content=NOTED if piece is not None else IGNORED,
+                        tool_call_id=call.tool_call_id,
+                    )
+                )
+            if done or not returns:
                 return
-            # Notes alone are silence for the callee: the model is told that they are taken, and speaks.
-            noted = [
-                ToolReturnPart(tool_name=call.tool_name, content="noted", tool_call_id=call.tool_call_id)
-                for call in response.tool_calls
-            ]
-            messages += [response, ModelRequest(parts=noted, instructions=brief.instructions)]
+            # Notes alone are silence for the callee: the model is told what became of them, and speaks.
+            messages += [response, ModelRequest(parts=returns, instructions=brief.instructions)]
 
     async def judge(self, brief: Brief, turns: Sequence[Turn], ended: EndReason | None) -> Judgement:
-        """Raises ValueError when the model's answer is no judgement."""
-        response = await model_request(
-            self._model,
-            [ModelRequest(parts=[UserPromptPart(to_judge(brief, turns, ended))], instructions=JUDGE)],
-            model_settings=ModelSettings(timeout=ANSWER_SECONDS, max_retries=0),
-            model_request_parameters=ModelRequestParameters(
-                output_mode="tool", output_tools=[_outcome_tool(brief.questions)], allow_text_output=False
-            ),
-            instrument=False,
-        )
+        """Raises Unavailable when the model fails, ValueError when its answer is no judgement."""
+        with _failures_by_kind():
+            response = await model_request(
+                self._model,
+                [ModelRequest(parts=[UserPromptPart(to_judge(brief, turns, ended))], instructions=JUDGE)],
+                model_settings=self._settings,
+                model_request_parameters=ModelRequestParameters(
+                    output_mode="tool", output_tools=[_outcome_tool(brief.questions)], allow_text_output=False
+                ),
+                instrument=False,
+            )
         return _judgement(response)
 
-    async def close(self) -> None:
-        """Lets go of its connections."""
-        async with self._model:  # leaving it is the library's way to close what it opened
-            pass
+
+class _Endpoint(AsyncOpenAI):
+    """The client for an endpoint that is not OpenAI's. What the environment has for OpenAI is not sent to it: that may
+    be a key (OPENAI_ADMIN_KEY, or any header in OPENAI_CUSTOM_HEADERS), or tell who somebody is (OPENAI_ORG_ID)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.organization = self.project = self.admin_api_key = None
+        self._custom_headers = {}
 
 
 def open_model(reference: str, *, api_key: str | None) -> HostedModel:
     """The model of this name (agents.model.Agent.model); `api_key` is for endpoints by URL. Raises BadConfiguration."""
     if reference.startswith(("http://", "https://")):
         base_url, name = urldefrag(reference)
-        provider = OpenAICompatibleProvider("endpoint", base_url=base_url, api_key=api_key or NO_KEY_NEEDED)
-        return HostedModel(OpenAIChatModel(name, provider=provider))
+        client = _Endpoint(base_url=base_url, api_key=api_key or NO_KEY_NEEDED, http_client=create_async_http_client())
+        profile = ModelProfile(thinking_tags=NO_TAGS)
+        provider = OpenAICompatibleProvider("endpoint", openai_client=client, profile=profile)
+        return HostedModel(OpenAIChatModel(name, provider=provider), settings=ONCE, close=client.close)
     try:
-        return HostedModel(infer_model(reference))
-    except (UserError, ImportError, ValueError) as error:
+        model = infer_model(reference)
+    except Exception as error:  # each provider's library has errors of its own for a key that is not there
         raise BadConfiguration(f"{reference}: {error}") from error
+
+    async def close() -> None:
+        async with model:  # leaving it is the library's way to close what it opened
+            pass
+
+    return HostedModel(model, settings=AT_ONCE, close=close)
 
 
 def why_not(reference: str) -> str | None:
@@ -131,16 +174,24 @@ def why_not(reference: str) -> str | None:
     return None
 
 
-def _settings(brief: Brief) -> ModelSettings:
-    settings = ModelSettings(timeout=ANSWER_SECONDS, max_retries=0)
-    if brief.temperature is not None:
-        settings["temperature"] = brief.temperature
-    return settings
+@contextmanager
+def _failures_by_kind() -> Iterator[None]:
+    """Whatever goes wrong at a model comes out as Unavailable, with the kind of the error and the status and no more: a
+    provider's own words may quote the talk or a part of the key, and errors are logged."""
+    try:
+        yield
+    except Exception as error:
+        status = f" (status {error.status_code})" if isinstance(error, ModelHTTPError) else ""
+        raise Unavailable(f"The language model failed: {type(error).__name__}{status}.") from None
 
 
 def _messages(brief: Brief, turns: Sequence[Turn]) -> list[ModelMessage]:
-    """The agent's turns as the model's own, the callee's as the user's; the first and the last are the user's."""
-    said: list[tuple[Speaker, str]] = [(turn.speaker, turn.text) for turn in turns]
+    """The agent's turns as the model's own, the callee's as the user's. The first and the last are the user's, and the
+    two take turns: templates of open models insist on that."""
+    said = [
+        (speaker, " ".join(turn.text for turn in theirs))
+        for speaker, theirs in groupby(turns, key=lambda turn: turn.speaker)
+    ]
     if not said or said[0][0] is Speaker.AGENT:
         said.insert(0, (Speaker.CALLEE, PICKED_UP))
     if said[-1][0] is Speaker.AGENT:
@@ -244,21 +295,27 @@ def _piece(call: ToolCallPart, brief: Brief) -> Piece | None:
 
 def _judgement(response: ModelResponse) -> Judgement:
     given = _given(response)
-    if not isinstance(given, dict) or given.get("goal_met") not in set(GoalMet):
+    if not isinstance(given, dict) or (met := str(given.get("goal_met")).strip().casefold()) not in set(GoalMet):
         raise ValueError("the model did not say whether the goal was met")
     answers = given.get("answers")
     claims = [
-        Claim(answer["name"], answer.get("value"), answer.get("evidence"))
+        Claim(answer["name"], answer.get("value"), _index(answer.get("evidence")))
         for answer in (answers if isinstance(answers, list) else [])
         if isinstance(answer, dict) and isinstance(answer.get("name"), str)
     ]
-    return Judgement(goal_met=GoalMet(given["goal_met"]), summary=str(given.get("summary") or ""), claims=claims)
+    return Judgement(goal_met=GoalMet(met), summary=str(given.get("summary") or ""), claims=claims)
 
 
 def _given(response: ModelResponse) -> object:
     """The arguments of the tool call, or the JSON in the text of a model that answers with that instead."""
     if response.tool_calls:
         return response.tool_calls[0].args_as_dict()
-    text = response.text or ""
+    text = aloud(response.text or "")
     begin, end = text.find("{"), text.rfind("}")
     return json.loads(text[begin : end + 1]) if 0 <= begin < end else None
+
+
+def _index(evidence: object) -> object:
+    """Some models write numbers as text, and copy the brackets of the transcript."""
+    digits = evidence.strip(" []") if isinstance(evidence, str) else ""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < MAX_DIGITS else evidence

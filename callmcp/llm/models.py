@@ -1,7 +1,6 @@
 """The language models that there are, by the names that voice agents give them."""
 
 import asyncio
-import importlib.util
 from collections.abc import Awaitable, Callable
 
 from callmcp.agents.model import SCRIPTED
@@ -31,10 +30,10 @@ class Models:
         return self._opened[reference]
 
     def _open(self, reference: str) -> LanguageModel:
-        if not _is_installed():
-            raise BadConfiguration(f"{reference}: {NOT_INSTALLED}")
-        from callmcp.llm.hosted import open_model  # noqa: PLC0415 - only who names such a model waits for it
-
+        try:
+            from callmcp.llm.hosted import open_model  # noqa: PLC0415 - only who names such a model waits for it
+        except ImportError as error:
+            raise BadConfiguration(f"{reference}: {NOT_INSTALLED}") from error
         model = open_model(reference, api_key=self._api_key)
         self._closing.append(model.close)
         return model
@@ -47,12 +46,8 @@ class Models:
     def why_not(self, reference: str) -> str | None:
         if reference == SCRIPTED:
             return None
-        if not _is_installed():
+        try:
+            from callmcp.llm.hosted import why_not  # noqa: PLC0415
+        except ImportError:
             return NOT_INSTALLED
-        from callmcp.llm.hosted import why_not  # noqa: PLC0415
-
         return why_not(reference)
-
-
-def _is_installed() -> bool:
-    return importlib.util.find_spec("pydantic_ai") is not None

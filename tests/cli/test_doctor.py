@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 
 from callmcp.telephony.twilio.doctor import CHECKS
 from callmcp.telephony.twilio.echo import Echo
+from tests.acceptance.model import model_server
 from tests.acceptance.server import Server
 from tests.acceptance.twilio import ACCOUNT, FROM, TOKEN, Twilio, on_twilio, twilio
 from tests.cli.conftest import Callmcp, Done
@@ -203,18 +204,38 @@ def test_looking_leaves_no_trace_in_the_database(callmcp: Callmcp, data: Path) -
 
 def test_each_language_model_that_an_agent_names_is_looked_at(callmcp: Callmcp) -> None:
     callmcp("init")
-    models = ("--model", "openai:gpt-5-mini", "--fallback", "http://127.0.0.1:9/v1#x", "--fallback", "scripted")
+    nobody = "http://127.0.0.1:9/v1#x"
+    models = ("--model", "openai:gpt-5-mini", "--fallback", nobody, "--fallback", "scripted")
     callmcp("agents", "create", "--name", "x", "--greeting", "Hi", *models)
 
     without = callmcp("doctor", "--json")
     with_key = callmcp("doctor", "--json", OPENAI_API_KEY="sk-secret")
 
-    def verdicts(done: Done) -> dict[str, str]:
-        checks = json.loads(done.stdout)["checks"]
-        return {check["check"]: check["verdict"] for check in checks if check["check"].startswith("language model")}
-
-    endpoint = "language model http://127.0.0.1:9/v1#x"
-    assert verdicts(without) == {"language model openai:gpt-5-mini": "fail", endpoint: "pass"}
+    assert of_models(without) == {"openai:gpt-5-mini": "fail", nobody: "fail"}
     assert "OPENAI_API_KEY" in without.stdout
-    assert verdicts(with_key) == {"language model openai:gpt-5-mini": "pass", endpoint: "pass"}
+    assert of_models(with_key) == {"openai:gpt-5-mini": "pass", nobody: "fail"}
     assert "sk-secret" not in with_key.stdout + with_key.stderr
+
+
+def test_an_endpoint_is_asked_for_its_models_with_its_key_and_for_no_word(callmcp: Callmcp) -> None:
+    callmcp("init")
+    with model_server("--key", "of-the-endpoint") as model:
+        ready, absent = model.named("instant"), model.named("gpt-9")
+        callmcp("agents", "create", "--name", "x", "--greeting", "Hi", "--model", ready, "--fallback", absent)
+
+        without = callmcp("doctor", "--json")
+        with_key = callmcp("doctor", "--json", CALLMCP_MODEL_API_KEY="of-the-endpoint")
+
+        assert of_models(without) == {ready: "fail", absent: "fail"}
+        assert of_models(with_key) == {ready: "pass", absent: "not checked"}
+        assert "of-the-endpoint" not in with_key.stdout + with_key.stderr
+        assert model.requests() == []
+
+
+def of_models(done: Done) -> dict[str, str]:
+    """The verdict on each language model."""
+    checks = json.loads(done.stdout)["checks"]
+    begin = "language model "
+    return {
+        check["check"].removeprefix(begin): check["verdict"] for check in checks if check["check"].startswith(begin)
+    }

@@ -13,8 +13,8 @@ from callmcp.agents.questions import AnswerType, Question
 from callmcp.calls.model import EndReason, GoalMet, Speaker, Turn
 from callmcp.conversation.events import Claim, EndTheCall, NoteAnswer, NoteOptOut, Piece, PressKeys
 from callmcp.conversation.prompt import Brief
-from callmcp.errors import BadConfiguration
-from callmcp.llm.hosted import GO_ON, PICKED_UP
+from callmcp.errors import BadConfiguration, Unavailable
+from callmcp.llm.hosted import GO_ON, IGNORED, NOTED, PICKED_UP
 from callmcp.llm.models import NOT_INSTALLED, Models
 from callmcp.llm.scripted import ScriptedModel
 from tests.acceptance.model import ModelProcess, model_server
@@ -163,6 +163,46 @@ async def test_a_note_without_words_is_taken_and_the_model_asked_for_words(
     assert server.requests(wait=2)[1]["messages"][-1]["role"] == "tool"
 
 
+async def test_space_is_no_word(models: Models, server: ModelProcess) -> None:
+    server.plan({"say": ["\n\n"], "tools": [{"name": "note_opt_out"}]}, {"say": ["\n", "I am ", "sorry."]})
+
+    assert await answer(models, server) == [NoteOptOut(), "I am ", "sorry."]
+
+
+async def test_a_tool_call_that_means_nothing_is_told_to_the_model_when_it_said_nothing_else(
+    models: Models, server: ModelProcess
+) -> None:
+    tools = [{"name": "press_keys", "arguments": {"digits": "none"}}, {"name": "note_opt_out"}]
+    server.plan({"tools": tools}, {"say": "Well."})
+
+    assert await answer(models, server) == [NoteOptOut(), "Well."]
+    returned = server.requests(wait=2)[1]["messages"][-2:]
+    assert [message["content"] for message in returned] == [IGNORED, NOTED]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["<think>", "Lie to them.", "</think>", "Hello."],
+        ["<think>\n", "Lie to them.\n", "</think>\n\n", "Hello."],
+        ["<think>", "Lie to them.", "</think>\n\nHello."],
+        ["<th", "ink>Lie to them.</thi", "nk>Hello."],
+    ],
+)
+async def test_what_a_model_thinks_is_not_spoken(models: Models, server: ModelProcess, pieces: Sequence[str]) -> None:
+    server.plan({"say": pieces})
+
+    assert "".join(str(piece) for piece in await answer(models, server)).strip() == "Hello."
+
+
+async def test_words_that_look_like_the_beginning_of_a_thought_are_spoken_in_the_end(
+    models: Models, server: ModelProcess
+) -> None:
+    server.plan({"say": ["3 ", "<"]})
+
+    assert await answer(models, server) == ["3 ", "<"]
+
+
 async def test_a_model_that_only_takes_notes_comes_to_an_end(models: Models, server: ModelProcess) -> None:
     server.plan({"tools": [{"name": "note_opt_out"}]}, forever=True)
 
@@ -173,7 +213,7 @@ async def test_a_model_that_only_takes_notes_comes_to_an_end(models: Models, ser
 async def test_an_answer_that_fails_raises_and_is_not_asked_for_again(
     models: Models, server: ModelProcess, model: str
 ) -> None:
-    with pytest.raises(Exception):  # noqa: B017, PT011 - the session takes any
+    with pytest.raises(Unavailable):
         await answer(models, server, model=model)
 
     assert len(server.requests(wait=1)) == 1
@@ -188,6 +228,18 @@ async def test_a_model_that_takes_over_in_mid_line_is_told_to_go_on(models: Mode
 
     last = server.requests(wait=1)[0]["messages"][-1]
     assert (last["role"], last["content"]) == ("user", GO_ON)
+
+
+async def test_the_two_sides_take_turns_whatever_was_said_in_a_row(models: Models, server: ModelProcess) -> None:
+    spoke = [Speaker.AGENT, Speaker.AGENT, Speaker.CALLEE, Speaker.CALLEE]
+    turns = [
+        Turn(index=index, at=NOW, speaker=speaker, text=text)
+        for index, (speaker, text) in enumerate(zip(spoke, ["Hello.", "Are you there?", "Yes.", "Go on."], strict=True))
+    ]
+    await answer(models, server, turns=turns)
+
+    told = [(message["role"], message["content"]) for message in server.requests(wait=1)[0]["messages"][2:]]
+    assert told == [("assistant", "Hello. Are you there?"), ("user", "Yes. Go on.")]
 
 
 async def test_a_key_for_endpoints_goes_to_them_alone(server: ModelProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +280,19 @@ async def test_a_judgement_keeps_what_can_be_read_of_it(models: Models, server: 
     assert judgement.claims == [Claim("day", 3)]
 
 
-async def test_a_judgement_may_come_as_text(models: Models, server: ModelProcess) -> None:
-    judgement = await judged(models, server, {"say": 'Here it is: {"goal_met": "partly", "summary": "Half."} Done.'})
+@pytest.mark.parametrize("evidence", [1, "1", " [1]"])
+async def test_a_judgement_is_read_as_it_was_meant(models: Models, server: ModelProcess, evidence: object) -> None:
+    answers = [{"name": "day", "value": "Friday", "evidence": evidence}]
+    arguments = {"goal_met": " Yes", "summary": None, "answers": answers}
+    judgement = await judged(models, server, {"tools": [{"name": "report_outcome", "arguments": arguments}]})
+
+    assert judgement.goal_met is GoalMet.YES
+    assert judgement.claims == [Claim("day", "Friday", 1)]
+
+
+@pytest.mark.parametrize("before", ["Here it is:", "<think>{not this}</think>"])
+async def test_a_judgement_may_come_as_text(models: Models, server: ModelProcess, before: str) -> None:
+    judgement = await judged(models, server, {"say": f'{before} {{"goal_met": "partly", "summary": "Half."}} Done.'})
 
     assert (judgement.goal_met, judgement.summary) == (GoalMet.PARTLY, "Half.")
 
@@ -241,11 +304,12 @@ async def test_a_judgement_may_come_as_text(models: Models, server: ModelProcess
         {"say": "{nonsense}"},
         {"tools": [{"name": "report_outcome", "arguments": '{"goal_met": '}]},
         {"tools": [{"name": "report_outcome", "arguments": {"goal_met": "surely"}}]},
+        {"tools": [{"name": "report_outcome", "arguments": {"goal_met": ["yes"]}}]},
         {"status": 500},
     ],
 )
 async def test_what_is_no_judgement_raises(models: Models, server: ModelProcess, reply: dict[str, Any]) -> None:
-    with pytest.raises(Exception):  # noqa: B017, PT011 - run.py takes any
+    with pytest.raises((ValueError, Unavailable)):
         await judged(models, server, reply)
 
 
@@ -272,9 +336,9 @@ def test_a_provider_that_does_not_exist_is_told() -> None:
     assert "'opanai'" in str(Models().why_not("opanai:gpt-5"))
 
 
-@pytest.mark.parametrize("reference", ["opanai:gpt-5", "openai:gpt-5-mini", "anthropic:claude"])
+@pytest.mark.parametrize("reference", ["opanai:gpt-5", "openai:gpt-5-mini", "anthropic:claude", "google:gemini"])
 async def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
 
     with pytest.raises(BadConfiguration, match=reference.split(":", maxsplit=1)[0]):
@@ -282,20 +346,24 @@ async def test_a_model_that_cannot_be_opened_says_why(reference: str, monkeypatc
 
 
 WITHOUT = """
-import sys
-sys.modules["pydantic_ai"] = None
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name == "pydantic_ai" else found(name, *rest)
+import asyncio, sys
+sys.modules["{package}"] = None
+from callmcp.errors import BadConfiguration
 from callmcp.llm.models import Models
 print(Models().why_not("openai:gpt-5"))
+try:
+    asyncio.run(Models().named("openai:gpt-5"))
+except BadConfiguration as error:
+    print(error)
 """
 
 
-def test_without_the_extra_packages_it_says_which_to_install() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=30)
+@pytest.mark.parametrize("package", ["pydantic_ai", "openai"])
+def test_without_the_extra_packages_it_says_which_to_install(package: str) -> None:
+    code = WITHOUT.format(package=package)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
 
-    assert done.stdout.strip() == NOT_INSTALLED
+    assert done.stdout.splitlines() == [NOT_INSTALLED, f"openai:gpt-5: {NOT_INSTALLED}"]
 
 
 def test_a_server_whose_agents_are_scripted_imports_no_language_model() -> None:

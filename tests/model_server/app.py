@@ -48,13 +48,15 @@ class ModelServer:
             ]
         )
 
-    async def models(self, _: Request) -> Response:
+    async def models(self, request: Request) -> Response:
+        if (refusal := self._unauthorized(request)) is not None:
+            return refusal
         data = [{"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "tests"} for name in MODELS]
         return JSONResponse({"object": "list", "data": data})
 
     async def complete(self, request: Request) -> Response:
-        if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
-            return JSONResponse(wire.error(401, "Incorrect API key provided."), 401)
+        if (refusal := self._unauthorized(request)) is not None:
+            return refusal
         try:
             body = await request.json()
             asked = checks.asked(body)
@@ -119,6 +121,11 @@ class ModelServer:
             state = "done"
         finally:
             await asyncio.shield(self._finish(entry, state))
+
+    def _unauthorized(self, request: Request) -> Response | None:
+        if self.key is None or request.headers.get("authorization") == f"Bearer {self.key}":
+            return None
+        return JSONResponse(wire.error(401, "Incorrect API key provided."), 401)
 
     def _answer(self, model: str, asked: Asked) -> Answer:
         """The next planned answer that fits, else the model's own."""
