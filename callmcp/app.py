@@ -25,6 +25,7 @@ from callmcp.calls.ports import Telephony
 from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
 from callmcp.errors import CallMcpError, Unavailable
+from callmcp.identity.audit import Trail
 from callmcp.identity.operations import Keys
 from callmcp.llm.models import Models
 from callmcp.mcp.endpoint import McpEndpoint
@@ -71,7 +72,8 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     store = store or SqlStore(settings.database_url)
     models = Models(api_key=settings.model_api_key)
     telephony = _telephony(settings, models, clock)
-    agents = Agents(store, models, clock)
+    trail = Trail(store, clock)
+    agents = Agents(store, models, trail, clock)
     owner = f"proc_{secrets.token_hex(8)}"
     policy = Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=_deployment(settings))
     calls = Calls(store=store, agents=agents, telephony=telephony, policy=policy, clock=clock, owner=owner)
@@ -80,7 +82,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
         settings=settings,
         clock=clock,
         store=store,
-        keys=Keys(store, clock),
+        keys=Keys(store, trail, clock),
         agents=agents,
         models=models,
         policy=policy,

@@ -12,6 +12,7 @@ from callmcp.calls.operations import Calls
 from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.clock import TestClock
 from callmcp.conversation.ports import LanguageModel
+from callmcp.identity.audit import Trail
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys
 from callmcp.llm.models import Models
@@ -116,9 +117,10 @@ async def build(
 ) -> World:
     clock = TestClock()
     store = store or MemoryStore()
-    keys = Keys(store, clock)
+    trail = Trail(store, clock)
+    keys = Keys(store, trail, clock)
     account, other = await keys.default_account(), await keys.create_account("other")
-    agents = Agents(store, Models(), clock)
+    agents = Agents(store, Models(), trail, clock)
     everything = frozenset({Scope.ADMIN})
     owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
     simulator = carrier(clock=clock, models=OneModel(model) if model else Models(), caller_id=CALLER_ID)

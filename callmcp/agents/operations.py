@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TypedDict, Unpack
 
 from callmcp.agents.model import Agent, validated
@@ -10,7 +10,10 @@ from callmcp.agents.ports import AgentStore, ModelNames
 from callmcp.agents.questions import Question
 from callmcp.clock import Clock
 from callmcp.errors import InvalidArguments, NotFound, Problem
+from callmcp.identity.audit import Trail
 from callmcp.identity.model import Principal, Scope
+
+_NOT_IN_THE_TRAIL = frozenset({"id", "account_id", "version", "created_at", "updated_at", "deleted_at"})
 
 
 class OptionalFields(TypedDict, total=False):
@@ -44,8 +47,9 @@ class AgentFields(OptionalFields, total=False):
 class Agents:
     """The verbs on voice agents that every edge uses. Another account's agent is not found."""
 
-    def __init__(self, store: AgentStore, models: ModelNames, clock: Clock) -> None:
+    def __init__(self, store: AgentStore, models: ModelNames, trail: Trail, clock: Clock) -> None:
         self._store = store
+        self._trail = trail
         self._models = models
         self._clock = clock
 
@@ -71,6 +75,7 @@ class Agents:
             **fields,
         )
         await self._store.add_agent(self._usable(validated(agent)))
+        await self._note(principal, "agents.create", None, agent)
         return agent
 
     async def get(self, principal: Principal, agent_id: str) -> Agent:
@@ -108,6 +113,7 @@ class Agents:
         agent = await self.get(principal, agent_id)
         changed = replace(agent, **fields, version=agent.version + 1, updated_at=self._clock.now())
         await self._store.save_agent(self._usable(validated(changed)))
+        await self._note(principal, "agents.update", agent, changed)
         return changed
 
     async def delete(self, principal: Principal, agent_id: str) -> None:
@@ -116,6 +122,23 @@ class Agents:
         agent = await self.get(principal, agent_id)
         now = self._clock.now()
         await self._store.save_agent(replace(agent, version=agent.version + 1, updated_at=now, deleted_at=now))
+        await self._note(principal, "agents.delete", agent, None)
+
+    async def _note(self, principal: Principal, action: str, before: Agent | None, after: Agent | None) -> None:
+        """What changed, and nothing else; the versions have the rest."""
+        either = after or before
+        if either is None:
+            return
+        names = [
+            one.name
+            for one in fields(Agent)
+            if one.name not in _NOT_IN_THE_TRAIL
+            and (before is None or after is None or getattr(before, one.name) != getattr(after, one.name))
+        ]
+        was, now = (None if one is None else {name: getattr(one, name) for name in names} for one in (before, after))
+        await self._trail.note(
+            either.account_id, actor=principal.key_id, action=action, subject=either.id, before=was, after=now
+        )
 
     def _usable(self, agent: Agent) -> Agent:
         """The same agent. Raises InvalidArguments."""

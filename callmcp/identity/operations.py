@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 
 from callmcp.clock import Clock
 from callmcp.errors import Conflict, InvalidArguments, NotFound, Unauthenticated, Unavailable
+from callmcp.identity.audit import Change, Trail
 from callmcp.identity.model import DEFAULT_ACCOUNT, NAME, Account, ApiKey, Principal, Scope
 from callmcp.identity.ports import KeyStore
 
 KEY_PREFIX = "cmcp_"
+OPERATOR = "operator"
 TOUCH_EVERY = timedelta(minutes=1)
 
 
@@ -25,8 +27,9 @@ def digest(secret: str) -> str:
 class Keys:
     """The verbs on accounts and keys that every edge uses."""
 
-    def __init__(self, store: KeyStore, clock: Clock) -> None:
+    def __init__(self, store: KeyStore, trail: Trail, clock: Clock) -> None:
         self._store = store
+        self._trail = trail
         self._clock = clock
         self._touched: dict[str, datetime] = {}
 
@@ -34,6 +37,9 @@ class Keys:
         """Raises Conflict when the name is taken, InvalidArguments when it is not a name."""
         account = Account(id=f"acct_{secrets.token_hex(6)}", name=_name(name), created_at=self._clock.now())
         await self._store.add_account(account)
+        await self._trail.note(
+            account.id, actor=OPERATOR, action="accounts.create", subject=account.id, after={"name": account.name}
+        )
         return account
 
     async def accounts(self) -> Sequence[Account]:
@@ -81,6 +87,7 @@ class Keys:
             expires_at=expires_at,
         )
         await self._store.add_key(key)
+        await self._note("keys.create", key, after=_shown(key))
         return key, secret
 
     async def verify(self, secret: str) -> Principal:
@@ -120,7 +127,7 @@ class Keys:
         expires_at: datetime | None = None,
     ) -> ApiKey:
         """Changes what is given and leaves the rest. Raises NotFound."""
-        key = await self.get(key_id)
+        before = key = await self.get(key_id)
         key = replace(
             key,
             name=key.name if name is None else _name(name),
@@ -129,6 +136,7 @@ class Keys:
             expires_at=key.expires_at if expires_at is None else expires_at,
         )
         await self._store.save_key(key)
+        await self._note("keys.update", key, before=_shown(before), after=_shown(key))
         return key
 
     async def revoke(self, key_id: str) -> ApiKey:
@@ -137,7 +145,19 @@ class Keys:
         if key.revoked_at is None:
             key = replace(key, revoked_at=self._clock.now())
             await self._store.save_key(key)
+            await self._note("keys.revoke", key)
         return key
+
+    async def _note(
+        self, action: str, key: ApiKey, *, before: Change | None = None, after: Change | None = None
+    ) -> None:
+        """Of a change only what is not as it was."""
+        if before is not None and after is not None:
+            names = [name for name in after if before[name] != after[name]]
+            before, after = ({name: one[name] for name in names} for one in (before, after))
+        await self._trail.note(
+            key.account_id, actor=OPERATOR, action=action, subject=key.id, before=before, after=after
+        )
 
     async def _touch(self, key: ApiKey, now: datetime) -> None:
         # At most once a minute and key: a write a request would halve the rate of reads.
@@ -146,6 +166,16 @@ class Keys:
             self._touched[key.id] = now
             with contextlib.suppress(Unavailable):  # a disk that is full must not keep a good key from reading
                 await self._store.touch_key(key.id, now)
+
+
+def _shown(key: ApiKey) -> Change:
+    """What of a key may stand in the trail."""
+    return {
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "agent_ids": sorted(key.agent_ids),
+        "expires_at": key.expires_at and key.expires_at.isoformat(),
+    }
 
 
 def _name(text: str) -> str:

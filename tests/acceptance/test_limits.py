@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -22,7 +23,7 @@ def carrier() -> Iterator[Twilio]:
 @pytest.fixture(scope="module")
 def server(carrier: Twilio, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """As an operator has it who set nothing but what Twilio needs, and calls from a number of the United States."""
-    number = {"twilio_from": WESTERN.replace("2345678", "2345670")}
+    number: dict[str, Any] = {"twilio_from": WESTERN.replace("2345678", "2345670")}
     with on_twilio(tmp_path_factory.mktemp("data"), carrier, limited=True, **number) as server:
         yield server
 
@@ -66,7 +67,7 @@ def test_hours_are_those_of_the_called_party(carrier: Twilio, mcp: Mcp) -> None:
 def test_a_number_is_called_once_at_a_time_and_left_alone_after_it(
     carrier: Twilio, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    always = {"limit_hours": "00:00-24:00", "limit_regions": "*"}
+    always: dict[str, Any] = {"limit_hours": "00:00-24:00", "limit_regions": "*"}
     to = "+13122345678"
     with (
         on_twilio(tmp_path_factory.mktemp("always"), carrier, limited=True, **always) as server,

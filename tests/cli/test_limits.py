@@ -1,6 +1,8 @@
 """callmcp limits, opt-outs and audit."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,3 +87,29 @@ def test_refused_calls_are_shown(callmcp: Callmcp) -> None:
 
     (row,) = json.loads(callmcp("audit", "refusals", "--json").stdout)["refusals"]
     assert (row["to"], row["rule"], row["level"], row["code"]) == (NUMBER, "number", "account", "region_not_allowed")
+
+
+def test_every_change_of_a_key_is_in_the_trail_and_no_secret_is(callmcp: Callmcp) -> None:
+    secret = callmcp("keys", "create", "crm", "--scope", "calls:write").stdout.strip()
+    keys = json.loads(callmcp("keys", "list", "--json").stdout)["keys"]
+    key_id = next(row["key_id"] for row in keys if row["name"] == "crm")
+    callmcp("keys", "update", key_id, "--scope", "calls:read")
+    callmcp("keys", "revoke", key_id)
+
+    shown = callmcp("audit", "list", "--json").stdout
+    entries = [row for row in json.loads(shown)["entries"] if row["subject"] == key_id]
+    assert [(row["actor"], row["action"]) for row in entries] == [
+        ("operator", "keys.revoke"),
+        ("operator", "keys.update"),
+        ("operator", "keys.create"),
+    ]
+    assert json.loads(entries[1]["before"]) == {"scopes": ["calls:write"]}
+    assert json.loads(entries[1]["after"]) == {"scopes": ["calls:read"]}
+    assert secret not in shown
+
+
+def test_nobody_changes_the_trail(data: Path) -> None:
+    with closing(sqlite3.connect(data / "callmcp.db")) as database:
+        for statement in ("UPDATE audit SET actor = 'nobody'", "DELETE FROM audit"):
+            with pytest.raises(sqlite3.IntegrityError, match="only ever added to"):
+                database.execute(statement)

@@ -1,10 +1,8 @@
 """Limits, the suppression list and the trail of who changed what: the verbs that every edge uses."""
 
-import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from callmcp.calls.model import CallRequest, PhoneNumber
 from callmcp.calls.optouts import OptOut, OptOutSource
@@ -14,7 +12,7 @@ from callmcp.calls.ports import NumberPlan, PolicyStore
 from callmcp.calls.refusals import Refusal
 from callmcp.clock import Clock
 from callmcp.errors import InvalidArguments, NotFound, Refused
-from callmcp.identity.audit import AuditStore, Entry
+from callmcp.identity.audit import AuditStore, Entry, Trail
 from callmcp.identity.model import Principal, Scope
 
 
@@ -41,6 +39,7 @@ class Policy:
     ) -> None:
         self._store = store
         self._audit = audit
+        self._trail = Trail(audit, clock)
         self._numbers = numbers
         self._clock = clock
         self._deployment = deployment
@@ -115,7 +114,14 @@ class Policy:
         )
         subject = numbers[0].e164 if len(numbers) == 1 else f"{len(numbers)} numbers"
         after = {"added": added, "source": source.value}
-        await self._note(principal, "opt-outs.add", subject, after=after, reason=reason)
+        await self._trail.note(
+            principal.account_id,
+            actor=principal.key_id,
+            action="opt-outs.add",
+            subject=subject,
+            after=after,
+            reason=reason,
+        )
         return added
 
     async def remove_opt_out(self, principal: Principal, number: PhoneNumber, *, reason: str) -> OptOut:
@@ -127,7 +133,14 @@ class Policy:
         if found is None:
             raise NotFound(f"{number} is not on the list.", code="opt_out_not_found")
         before = {"source": found.source.value, "call_id": found.call_id}
-        await self._note(principal, "opt-outs.remove", number.e164, before=before, reason=reason)
+        await self._trail.note(
+            principal.account_id,
+            actor=principal.key_id,
+            action="opt-outs.remove",
+            subject=number.e164,
+            before=before,
+            reason=reason,
+        )
         return found
 
     async def opt_outs(self, principal: Principal, *, after: str = "", limit: int = 1000) -> Sequence[OptOut]:
@@ -150,10 +163,11 @@ class Policy:
         before = {subject: one for _, subject, one in await self._store.all_limits(principal.account_id)}
         await self._store.set_limits(principal.account_id, level, subject_id, limits)
         was = before.get(subject_id)
-        await self._note(
-            principal,
-            f"limits.{level.value}",
-            subject_id,
+        await self._trail.note(
+            principal.account_id,
+            actor=principal.key_id,
+            action=f"limits.{level.value}",
+            subject=subject_id,
             before=None if was is None else limits_definition(was),
             after=None if limits is None else limits_definition(limits),
         )
@@ -163,20 +177,3 @@ class Policy:
     async def entries(self, principal: Principal, *, limit: int = 100) -> Sequence[Entry]:
         principal.require(Scope.ADMIN)
         return await self._audit.entries(principal.account_id, limit=limit)
-
-    async def _note(self, principal: Principal, action: str, subject: str, **change: Any) -> None:
-        """`before` and `after` as plain values, `reason` in words."""
-        before, after = (change.get(name) for name in ("before", "after"))
-        await self._audit.add_entry(
-            Entry(
-                id=f"aud_{secrets.token_hex(8)}",
-                account_id=principal.account_id,
-                at=self._clock.now(),
-                actor=principal.key_id,
-                action=action,
-                subject=subject,
-                before=None if before is None else json.dumps(before),
-                after=None if after is None else json.dumps(after),
-                reason=change.get("reason", ""),
-            )
-        )

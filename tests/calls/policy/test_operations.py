@@ -12,6 +12,7 @@ from callmcp.calls.optouts import OptOutSource
 from callmcp.calls.policy.limits import Hours, Level, Limits, limits_of
 from callmcp.calls.policy.operations import Deployment
 from callmcp.errors import Forbidden, InvalidArguments, NotFound, Refused
+from callmcp.identity.audit import Entry
 from callmcp.identity.model import Principal, Scope
 from tests import world as worlds
 from tests.world import World
@@ -31,6 +32,11 @@ async def refused(world: World, to: str = SILENT, **fields: Any) -> Refused:
     with pytest.raises(Refused) as caught:
         await world.place(to, **fields)
     return caught.value
+
+
+async def trail(world: World, of: str) -> list[Entry]:
+    """The entries about this, newest first."""
+    return [entry for entry in await world.policy.entries(world.owner) if entry.action.startswith(of)]
 
 
 async def no_call(world: World) -> bool:
@@ -133,7 +139,7 @@ async def test_only_an_operator_takes_a_number_off_the_list_and_says_why(world: 
     assert (await refused(world)).code == "opted_out"
     await world.policy.remove_opt_out(world.owner, PhoneNumber(SILENT), reason="Changed their mind.")
     await world.place(SILENT)
-    removed, added = await world.policy.entries(world.owner)
+    removed, added = await trail(world, "opt-outs")
     assert (removed.action, removed.actor, removed.reason) == (
         "opt-outs.remove",
         "key_owner",
@@ -148,9 +154,9 @@ async def test_every_change_of_limits_is_in_the_trail_with_what_was_before(world
     await world.policy.set_limits(world.owner, Level.ACCOUNT, account, Limits(hours=Hours.parse("09:00-18:00")))
     await world.policy.set_limits(world.owner, Level.ACCOUNT, account, None)
 
-    trail = [(entry.before, entry.after) for entry in await world.policy.entries(world.owner)]
+    changes = [(entry.before, entry.after) for entry in await trail(world, "limits")]
     five, nine = json.dumps({"calls_per_day": 5}), json.dumps({"hours": "09:00-18:00"})
-    assert trail == [(nine, None), (five, nine), (None, five)]
+    assert changes == [(nine, None), (five, nine), (None, five)]
     with pytest.raises(InvalidArguments, match="settings"):
         await world.policy.set_limits(world.owner, Level.DEPLOYMENT, "", Limits())
     narrow = Principal(account_id=account, key_id="key_n", scopes=frozenset({Scope.AGENTS_WRITE}))
@@ -205,7 +211,7 @@ async def test_a_check_tells_every_refusal_at_once_and_leaves_no_trace() -> None
 
     assert await world.policy.refusals(world.owner) == []
     assert await no_call(world)
-    assert await world.policy.entries(world.owner) == []
+    assert await trail(world, "opt-outs") == []
     await world.simulator.close()
 
 
@@ -254,3 +260,14 @@ async def test_processes_together_stay_within_a_limit(world: World) -> None:
         except Refused as error:
             assert error.code == "rate_limited"
     assert len(placed) == 5
+
+
+async def test_who_changes_an_agent_leaves_what_was_and_what_is(world: World) -> None:
+    await world.agents.update(world.colleague, world.agent.id, name="Eve", recording=True)
+    await world.agents.delete(world.owner, world.agent.id)
+
+    deleted, updated, *_ = await trail(world, "agents")
+    assert (updated.action, updated.actor, updated.subject) == ("agents.update", "key_colleague", world.agent.id)
+    assert json.loads(updated.before or "") == {"name": "Ada", "recording": False}
+    assert json.loads(updated.after or "") == {"name": "Eve", "recording": True}
+    assert (deleted.action, deleted.actor, deleted.after) == ("agents.delete", "key_owner", None)

@@ -8,6 +8,7 @@ from callmcp.agents.operations import Agents
 from callmcp.calls.operations import Calls
 from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.clock import TestClock
+from callmcp.identity.audit import Trail
 from callmcp.llm.models import Models
 from callmcp.numbering import PhoneNumbersPlan
 from callmcp.telephony.twilio.addresses import Addresses
@@ -41,7 +42,7 @@ async def carrier() -> AsyncIterator[Carrier]:
 async def desk(carrier: Carrier) -> AsyncIterator[Desk]:
     clock, store = carrier.clock, Shelf()
     carrier.api.asked.clear()
-    agents = Agents(store, Models(), clock)
+    agents = Agents(store, Models(), Trail(store, clock), clock)
     calls = Calls(
         store=store,
         agents=agents,
