@@ -124,6 +124,9 @@ class CallSummaryView(View):
     end_reason: EndReason | None = Field(default=None, description="Why the call is over.")
     outcome: OutcomeView | None = Field(default=None, description="Whether the goal was met, apart from the status.")
     opt_out: bool = Field(description="true: the callee asked not to be called again. Respect it.")
+    disclosure_spoken: bool = Field(
+        description="true: the callee has heard to its end that an AI speaks, and for whom."
+    )
     voicemail_left: bool | None = Field(
         default=None, description="Whether a machine has heard voicemail_message to its end, when there is one."
     )
@@ -185,7 +188,8 @@ class AgentView(View):
     agent_id: str = Field(description="What make_call wants as agent_id.")
     name: str = Field(description="What operators call it.")
     description: str = Field(description="What it is for.")
-    greeting: str = Field(description="What it says first.")
+    greeting: str = Field(description="What it says first, after that it is an AI.")
+    on_behalf_of: str | None = Field(default=None, description="For whom it says that it calls.")
     language: str = Field(description="What it speaks unless make_call says otherwise (BCP 47).")
     voicemail_message: str | None = Field(
         default=None, description="What it leaves on a machine unless make_call says otherwise; absent: it hangs up."
@@ -228,6 +232,7 @@ def agent_view(agent: Agent) -> AgentView:
         name=agent.name,
         description=agent.description,
         greeting=agent.greeting,
+        on_behalf_of=agent.on_behalf_of or None,
         language=agent.language,
         voicemail_message=agent.voicemail_message,
         recording=agent.recording,
@@ -308,6 +313,7 @@ def _summary(call: Call, base: str) -> dict[str, Any]:
         "end_reason": call.end_reason if call.status.is_final else None,
         "outcome": call.outcome and _outcome_view(call.outcome),
         "opt_out": call.opt_out,
+        "disclosure_spoken": call.disclosure_spoken,
         "voicemail_left": None if call.voicemail_message is None else call.voicemail_left,
         "recording": call.recording and _recording_view(call, call.recording, base),
         "error": call.error

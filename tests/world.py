@@ -22,7 +22,7 @@ from callmcp.store.memory import MemoryStore
 from callmcp.telephony.simulator.client import Simulator
 
 CALLER_ID = "+15550100000"
-GREETING = "Hello, this is Ada from Example Clinic."
+GREETING = "Hello from a clinic."
 CONTEXT = "Remind Ms Lee of her appointment tomorrow at 9:30 and ask her to confirm."
 
 

@@ -18,7 +18,13 @@ MAX_FALLBACKS = 3
 MAX_HINTS = 100
 SCRIPTED = "scripted"
 DEFAULT_LANGUAGE = "en-US"
-LIMITS = {"name": (1, 100), "description": (0, 1000), "instructions": (0, 20000), "greeting": (1, 1000)}
+LIMITS = {
+    "name": (1, 100),
+    "description": (0, 1000),
+    "instructions": (0, 20000),
+    "greeting": (1, 1000),
+    "on_behalf_of": (0, 100),
+}
 E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 """A telephone number (ITU-T E.164 section 6): +, a country code that does not begin with 0, 7 to 15 digits in all."""
 MODEL_FORMS = (
@@ -40,7 +46,8 @@ _PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9\-]*:\S{1,200}")
 class Agent:
     """A voice agent of one account. Each change is a new `version`, and a call keeps the one it was placed with.
 
-    `greeting` is the first thing it says, `instructions` is what a language model is told. `language` (BCP 47) is what
+    `greeting` is the first thing it says, after the `disclosure`: that it is an AI, and that it calls for
+    `on_behalf_of` ("": its name). `instructions` is what a language model is told. `language` (BCP 47) is what
     it speaks and understands. `voice`, `tts_provider`, `transcription_provider`, `speech_model` and `hints` (words that
     are easily misheard) are for the carrier that turns text into speech and back; None is the carrier's own choice.
 
@@ -58,6 +65,8 @@ class Agent:
     description: str = ""
     instructions: str = ""
     greeting: str
+    on_behalf_of: str = ""
+    disclosure: bool = True
     language: str = DEFAULT_LANGUAGE
     voice: str | None = None
     tts_provider: str | None = None

@@ -1,7 +1,7 @@
 """Define, change, list and delete voice agents."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TypedDict, Unpack
 
@@ -21,6 +21,8 @@ class OptionalFields(TypedDict, total=False):
 
     description: str
     instructions: str
+    on_behalf_of: str
+    disclosure: bool
     language: str
     voice: str | None
     tts_provider: str | None
@@ -64,6 +66,7 @@ class Agents:
     ) -> Agent:
         """Raises InvalidArguments, or Conflict when `agent_id` is taken."""
         principal.require(Scope.AGENTS_WRITE)
+        _require_for(principal, fields)
         now = self._clock.now()
         agent = Agent(
             id=agent_id or f"agt_{secrets.token_hex(6)}",
@@ -110,6 +113,7 @@ class Agents:
     async def update(self, principal: Principal, agent_id: str, **fields: Unpack[AgentFields]) -> Agent:
         """Changes what is given, as a new version. Raises NotFound, InvalidArguments, or Conflict on a lost race."""
         principal.require(Scope.AGENTS_WRITE)
+        _require_for(principal, fields)
         agent = await self.get(principal, agent_id)
         changed = replace(agent, **fields, version=agent.version + 1, updated_at=self._clock.now())
         await self._store.save_agent(self._usable(validated(changed)))
@@ -147,3 +151,9 @@ class Agents:
         if problems := [Problem(field=field, message=why) for field, why in why_not.items() if why is not None]:
             raise InvalidArguments(problems)
         return agent
+
+
+def _require_for(principal: Principal, given: Mapping[str, object]) -> None:
+    """Who may define a voice agent may not let it off saying that it is one. Raises Forbidden."""
+    if given.get("disclosure") is False:
+        principal.require(Scope.ADMIN)

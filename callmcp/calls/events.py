@@ -54,6 +54,11 @@ class OptedOut(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosed(Event):
+    """Whoever answered has heard to its end that an AI speaks, and for whom."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VoicemailLeft(Event):
     """A machine has heard the message to its end."""
 

@@ -344,6 +344,7 @@ class Call:
     end_reason: EndReason | None = None
     outcome: Outcome | None = None
     opt_out: bool = False
+    disclosure_spoken: bool = False
     voicemail_left: bool = False
     recording: Recording | None = None
     breaks: int = 0

@@ -20,6 +20,7 @@ from callmcp.calls.events import (
     Detected,
     DialFailed,
     Dialled,
+    Disclosed,
     EndRequested,
     Event,
     FellSilent,
@@ -281,6 +282,10 @@ def _talk_broke(call: Call, event: TalkBroke) -> dict[str, Any]:
     return {"end_reason": event.reason, "error": event.error}
 
 
+def _disclosed(_: Call, __: Disclosed) -> dict[str, Any]:
+    return {"disclosure_spoken": True}
+
+
 def _voicemail_left(_: Call, __: VoicemailLeft) -> dict[str, Any]:
     return {"voicemail_left": True}
 
@@ -324,6 +329,7 @@ _FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
     Leaving: _leaving,
     Unreported: _unreported,
     TalkBroke: _talk_broke,
+    Disclosed: _disclosed,
     VoicemailLeft: _voicemail_left,
     Recorded: _recorded,
 }

@@ -31,6 +31,8 @@ FIELDS: Mapping[str, Field] = {
     "greeting": Field("The first thing it says."),
     "description": Field("What it is for; clients see it."),
     "instructions": Field("What the language model is told."),
+    "on_behalf_of": Field("For whom it says that it calls; empty means its name."),
+    "disclosure": Field("Whether it says first that it is an AI and for whom it calls.", bool),
     "language": Field("What it speaks and understands, such as en-US or de-DE."),
     "voice": Field("The voice, as its provider names it; empty means the carrier's choice.", optional=True),
     "tts_provider": Field("Who makes speech of text: ElevenLabs, Google, Amazon; empty as above.", optional=True),

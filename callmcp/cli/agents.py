@@ -13,6 +13,7 @@ from callmcp.errors import InvalidArguments, NotFound, Problem
 
 COLUMNS = ("agent_id", "name", "model", "max_duration_seconds", "version", "description")
 OPERATORS_FIELDS = (
+    "disclosure",
     "voice",
     "tts_provider",
     "transcription_provider",

@@ -41,7 +41,8 @@ async def demo_agent(services: "Services") -> None:
             principal,
             agent_id=DEMO_AGENT,
             name="Demo",
-            greeting="Hello, this is the CallMCP demo assistant, an AI calling on somebody's behalf.",
+            greeting="Hello, I am the CallMCP demo assistant.",
+            on_behalf_of="somebody who tries CallMCP",
             description="A voice agent to try things with. It says what the context of the call asks it to.",
             instructions="Be brief and friendly. Do what the context of the call asks for, then say goodbye.",
         )

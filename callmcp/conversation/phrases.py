@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrases:
-    """`disclosure`: that an AI speaks. `recorded`: that the call is. `still_there`: asked into silence, one after the
-    other. `filler`: while a model takes its time. `resumed`: when a line that broke is there again."""
+    """`disclosure`: that an AI speaks, and for whom ({name}). `recorded`: that the call is. `still_there`: asked into
+    silence, one after the other. `filler`: while a model takes its time. `resumed`: when a line that broke is there
+    again."""
 
     disclosure: str
     recorded: str
@@ -21,7 +22,7 @@ class Phrases:
 
 
 ENGLISH = Phrases(
-    disclosure="I am an AI assistant.",
+    disclosure="This is an AI assistant calling for {name}.",
     recorded="This call is recorded.",
     still_there=("Hello? Is somebody there?", "I cannot hear anybody. Are you still there?"),
     nobody="I cannot hear you, so I will end the call here. Goodbye.",
@@ -34,7 +35,7 @@ ENGLISH = Phrases(
 PHRASES: Mapping[str, Phrases] = {
     "en": ENGLISH,
     "de": Phrases(
-        disclosure="Ich bin eine KI-Assistenz.",
+        disclosure="Hier spricht eine KI-Assistenz im Auftrag von {name}.",
         recorded="Dieses Gespräch wird aufgezeichnet.",
         still_there=("Hallo? Ist da jemand?", "Ich höre niemanden. Sind Sie noch da?"),
         nobody="Ich kann Sie nicht hören und beende das Gespräch deshalb. Auf Wiederhören.",
@@ -46,7 +47,7 @@ PHRASES: Mapping[str, Phrases] = {
         resumed="Entschuldigung, die Verbindung war kurz unterbrochen. Ich bin wieder da.",
     ),
     "fr": Phrases(
-        disclosure="Je suis une assistante IA.",
+        disclosure="Ici une assistante IA, qui appelle pour {name}.",
         recorded="Cet appel est enregistré.",
         still_there=("Allô ? Il y a quelqu'un ?", "Je n'entends personne. Vous êtes toujours là ?"),
         nobody="Je ne vous entends pas, je vais donc mettre fin à l'appel. Au revoir.",
@@ -57,7 +58,7 @@ PHRASES: Mapping[str, Phrases] = {
         resumed="Excusez-moi, nous avons été coupés un instant. Je suis de nouveau là.",
     ),
     "es": Phrases(
-        disclosure="Soy una asistente de inteligencia artificial.",
+        disclosure="Le habla una asistente de inteligencia artificial, en nombre de {name}.",
         recorded="Esta llamada se está grabando.",
         still_there=("¿Hola? ¿Hay alguien ahí?", "No oigo a nadie. ¿Sigue usted ahí?"),
         nobody="No le oigo, así que voy a terminar la llamada. Adiós.",
@@ -68,7 +69,7 @@ PHRASES: Mapping[str, Phrases] = {
         resumed="Perdone, se ha cortado un momento. Ya estoy aquí de nuevo.",
     ),
     "it": Phrases(
-        disclosure="Sono un'assistente di intelligenza artificiale.",
+        disclosure="Parla un'assistente di intelligenza artificiale, per conto di {name}.",
         recorded="Questa chiamata viene registrata.",
         still_there=("Pronto? C'è qualcuno?", "Non sento nessuno. È ancora in linea?"),
         nobody="Non riesco a sentirla, quindi chiudo la chiamata. Arrivederci.",
@@ -79,7 +80,7 @@ PHRASES: Mapping[str, Phrases] = {
         resumed="Mi scusi, la linea è caduta per un attimo. Sono di nuovo qui.",
     ),
     "pt": Phrases(
-        disclosure="Sou uma assistente de inteligência artificial.",
+        disclosure="Fala uma assistente de inteligência artificial, em nome de {name}.",
         recorded="Esta chamada está a ser gravada.",
         still_there=("Alô? Há alguém aí?", "Não ouço ninguém. Ainda está aí?"),
         nobody="Não consigo ouvir, por isso vou terminar a chamada. Adeus.",
@@ -90,7 +91,7 @@ PHRASES: Mapping[str, Phrases] = {
         resumed="Desculpe, a ligação caiu por um momento. Já estou aqui de novo.",
     ),
     "nl": Phrases(
-        disclosure="Ik ben een AI-assistent.",
+        disclosure="U spreekt met een AI-assistent, namens {name}.",
         recorded="Dit gesprek wordt opgenomen.",
         still_there=("Hallo? Is daar iemand?", "Ik hoor niemand. Bent u er nog?"),
         nobody="Ik kan u niet horen en beëindig daarom het gesprek. Tot ziens.",

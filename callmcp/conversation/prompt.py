@@ -1,6 +1,5 @@
 """What the voice agent is told, and the words that open every call."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,13 +7,6 @@ from callmcp.agents.model import DEFAULT_LANGUAGE, Agent
 from callmcp.agents.questions import Question
 from callmcp.calls.model import Call, EndReason, Turn
 from callmcp.conversation.phrases import phrases_in
-
-# AI, and what it is called where people speak otherwise: KI, IA; a marker of the language is not needed to hear it.
-_SAYS_IT_IS_AI = re.compile(
-    r"\b(?:A\.?I|K\.?I|I\.?A)\b|\bartificial intelligence\b|\bk[uü]nstliche\w* intelligenz\b|"
-    r"\bintelig[eê]ncia artificial\b|\bintelligen\w+ artifici\w+",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,24 +33,36 @@ def brief_of(call: Call, agent: Agent) -> Brief:
     )
 
 
+def disclosure(agent: Agent, language: str) -> str:
+    """That an AI speaks, and for whom; "" for a voice agent that an administrator has let off.
+
+    It is the server's to say, whatever greeting was written: the law asks for it at the first interaction (EU AI Act
+    article 50), and a greeting, or a prompt, does not make sure of it.
+    """
+    if not agent.disclosure:
+        return ""
+    return phrases_in(language).disclosure.format(name=agent.on_behalf_of or agent.name)
+
+
 def opening(agent: Agent, language: str, *, recorded: bool = False) -> str:
-    """The first words of every call: the greeting, as `disclosed` has it, and that the call is recorded when it is."""
-    words = disclosed(agent.greeting, language)
-    return f"{words} {phrases_in(language).recorded}" if recorded else words
+    """The first words of every call: the disclosure, the greeting, and that the call is recorded when it is."""
+    notice = phrases_in(language).recorded if recorded else ""
+    return _joined(disclosure(agent, language), agent.greeting, notice)
 
 
 def opening_of(call: Call, agent: Agent) -> str:
     return opening(agent, call.language, recorded=call.recording is not None)
 
 
-def disclosed(text: str, language: str) -> str:
-    """The text, and that an AI speaks when it does not say so: the greeting, or what is left on a machine.
+def voicemail_of(call: Call, agent: Agent) -> str | None:
+    """What is left on a machine, the disclosure before it. None: nothing is."""
+    if call.voicemail_message is None:
+        return None
+    return _joined(disclosure(agent, call.language), call.voicemail_message)
 
-    The law asks for it in more and more places (EU AI Act article 50), and a prompt alone does not make sure of it.
-    """
-    if _SAYS_IT_IS_AI.search(text):
-        return text
-    return f"{text.rstrip()} {phrases_in(language).disclosure}"
+
+def _joined(*parts: str) -> str:
+    return " ".join(part.strip() for part in parts if part.strip())
 
 
 def _instructions(call: Call, agent: Agent) -> str:

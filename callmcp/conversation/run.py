@@ -34,7 +34,7 @@ from callmcp.conversation.manners import Manners
 from callmcp.conversation.outcome import outcome_of, unjudged, unspoken
 from callmcp.conversation.phrases import phrases_in
 from callmcp.conversation.ports import Line, Models
-from callmcp.conversation.prompt import Brief, brief_of, disclosed, opening_of
+from callmcp.conversation.prompt import Brief, brief_of, disclosure, opening_of, voicemail_of
 from callmcp.conversation.session import Session
 from callmcp.errors import Unavailable
 
@@ -67,7 +67,8 @@ async def talk(
     brief = brief_of(call, agent)
     session = Session(
         opening=opening_of(call, agent),
-        voicemail=call.voicemail_message and disclosed(call.voicemail_message, call.language),
+        disclosure=disclosure(agent, call.language),
+        voicemail=voicemail_of(call, agent),
         models=len(agent.models),
         turns=turns,
         manners=manners or Manners(phrases=phrases_in(call.language)),

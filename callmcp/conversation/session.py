@@ -78,14 +78,16 @@ class Leaving:
 class Session:
     """One talk. `receive` takes what happened and returns what to do, in order.
 
-    `voicemail` is what is left on a machine, None to hang up on one; `models` is how many language models there are to
-    ask, one after the other fails. A talk whose line broke goes on as a new session from its `turns`.
+    `disclosure` is the part of the first words that is reported when it was heard to its end. `voicemail` is what is
+    left on a machine, None to hang up on one; `models` is how many language models there are to ask, one after the
+    other fails. A talk whose line broke goes on as a new session from its `turns`.
     """
 
     def __init__(
         self,
         *,
         opening: str,
+        disclosure: str = "",
         voicemail: str | None = None,
         models: int = 1,
         turns: Sequence[Turn] = (),
@@ -98,6 +100,8 @@ class Session:
         """Which of the models is asked; one that failed is not asked again in this talk."""
         self._models = models
         self._opening = opening.strip()
+        self._disclosure = disclosure
+        self._disclosed = any(disclosure in turn.text for turn in turns)
         self._voicemail = voicemail
         self._voicemail_owed = False
         self._manners = manners or Manners()
@@ -419,6 +423,9 @@ class Session:
         if self.phase is Phase.SPEAKING:
             self.phase = Phase.LISTENING
         self._opening_owed = self._opening_owed and self._opening not in heard
+        if self._disclosure and not self._disclosed and self._disclosure in heard:
+            self._disclosed = True
+            self._actions.append(Report(facts.Disclosed(at=self._now)))
         self._record(self._transcript.end_line(heard))
 
     def _record_utterance(self) -> None:

@@ -137,6 +137,8 @@ class AgentRow(SQLModel, table=True):
     description: str
     instructions: str
     greeting: str
+    on_behalf_of: str
+    disclosure: bool
     language: str
     voice: str | None
     tts_provider: str | None
@@ -230,6 +232,7 @@ _AGENT_WRITERS: Mapping[str, Callable[[Any], Any]] = {
 _AGENT_READERS: Mapping[str, Callable[[Any], Any]] = {
     "hints": _texts,
     "fallbacks": _texts,
+    "disclosure": bool,
     "recording": bool,
     "questions": _questions,
     "created_at": moment,
@@ -297,6 +300,7 @@ class CallRow(SQLModel, table=True):
     end_reason: str | None
     outcome: str | None
     opt_out: bool
+    disclosure_spoken: bool
     voicemail_left: bool
     recording: str | None
     breaks: int
@@ -348,6 +352,7 @@ def call_value(row: Row) -> Call:
         end_reason,
         outcome,
         opt_out,
+        disclosure_spoken,
         voicemail_left,
         recording,
         breaks,
@@ -385,6 +390,7 @@ def call_value(row: Row) -> Call:
         end_reason=_or_none(EndReason, end_reason),
         outcome=_or_none(_outcome, outcome),
         opt_out=bool(opt_out),
+        disclosure_spoken=bool(disclosure_spoken),
         voicemail_left=bool(voicemail_left),
         recording=_or_none(_recording, recording),
         breaks=breaks,

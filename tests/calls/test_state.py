@@ -21,6 +21,7 @@ from callmcp.calls.events import (
     Detected,
     DialFailed,
     Dialled,
+    Disclosed,
     EndRequested,
     Event,
     FellSilent,
@@ -111,6 +112,7 @@ def samples(when: datetime) -> Sequence[Event]:
         Unreported(at=when),
         TalkBroke(at=when, reason=EndReason.SERVER_LOST, error=BROKEN),
         VoicemailLeft(at=when),
+        Disclosed(at=when),
         Recorded(at=when, recording=RECORDED),
         *(Judged(at=when, outcome=Outcome(goal_met=met, summary="So it is.")) for met in GoalMet),
     )
@@ -175,7 +177,8 @@ def test_every_event_in_every_status_moves_the_line_as_laid_down(status: CallSta
     assert apply(after, event) == after or isinstance(event, TurnSpoken | Accepted | TalkBroke)
     if status.is_final:
         untouchable = {field.name for field in fields(Call)} - {
-            "answered_at", "answered_by", "outcome", "opt_out", "turn_count", "carrier_id", "voicemail_left"
+            "answered_at", "answered_by", "outcome", "opt_out", "turn_count", "carrier_id",
+            "voicemail_left", "disclosure_spoken"
         }  # fmt: skip
         assert all(getattr(after, name) == getattr(before, name) for name in untouchable)
 

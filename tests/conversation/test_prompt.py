@@ -5,8 +5,9 @@ import pytest
 
 from callmcp.agents.model import Agent
 from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.model import Recording, RecordingStatus
 from callmcp.conversation.phrases import ENGLISH, PHRASES
-from callmcp.conversation.prompt import RULES, brief_of, disclosed, opening
+from callmcp.conversation.prompt import RULES, brief_of, disclosure, opening, opening_of, voicemail_of
 from tests.contracts.values import a_call
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,32 +16,29 @@ ADA = Agent(
 )
 
 
-@pytest.mark.parametrize("greeting", ["Hello, Ada here.", "Hello from Dubai. ", "Said and done."])
-def test_a_greeting_that_does_not_say_it_is_an_ai_is_followed_by_that(greeting: str) -> None:
-    assert opening(replace(ADA, greeting=greeting), "en-US") == f"{greeting.strip()} {ENGLISH.disclosure}"
-
-
-@pytest.mark.parametrize(
-    "greeting",
-    [
-        "I am Ada, an AI.",
-        "This is the A.I. of Example",
-        "an Artificial Intelligence",
-        "Hier ist die KI von Beispiel.",
-        "Je suis une IA.",
-        "Soy una inteligencia artificial.",
-    ],
-)
-def test_a_greeting_that_says_it_is_an_ai_is_left_alone(greeting: str) -> None:
-    assert opening(replace(ADA, greeting=greeting), "en-US") == greeting
-
-
 @pytest.mark.parametrize("language", sorted(PHRASES))
-def test_an_ai_says_so_in_the_language_of_the_call_and_says_it_once(language: str) -> None:
-    said = disclosed("Ada.", f"{language}-XX")
+@pytest.mark.parametrize("greeting", ["Hello, Ada here.", "I am Ada, an AI. ", "No AI here."])
+def test_every_call_opens_with_that_an_ai_speaks_and_for_whom_whatever_greeting_was_written(
+    language: str, greeting: str
+) -> None:
+    agent = replace(ADA, greeting=greeting, on_behalf_of="Example Clinic")
+    said = opening(agent, f"{language}-XX")
 
-    assert said == f"Ada. {PHRASES[language].disclosure}"
-    assert disclosed(said, language) == said
+    assert said == f"{disclosure(agent, language)} {greeting.strip()}"
+    assert "Example Clinic." in disclosure(agent, language)
+    assert disclosure(replace(agent, on_behalf_of=""), language).endswith("Ada.")
+
+
+def test_an_agent_that_was_let_off_opens_with_its_greeting() -> None:
+    assert opening(replace(ADA, disclosure=False), "en-US") == "Hello, Ada here."
+
+
+def test_a_recorded_call_says_so_and_a_message_on_a_machine_says_that_an_ai_speaks() -> None:
+    call = a_call(voicemail_message="Please call back.", recording=Recording(status=RecordingStatus.REQUESTED))
+
+    assert opening_of(call, ADA).endswith(f"Hello, Ada here. {ENGLISH.recorded}")
+    assert voicemail_of(call, ADA) == f"{disclosure(ADA, 'en')} Please call back."
+    assert voicemail_of(a_call(), ADA) is None
 
 
 def test_a_model_is_told_who_it_is_why_it_calls_what_it_said_and_the_rules() -> None:

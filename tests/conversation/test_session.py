@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmcp.calls.events import Detected, HungUp, OptedOut, TurnSpoken
+from callmcp.calls.events import Detected, Disclosed, HungUp, OptedOut, TurnSpoken
 from callmcp.calls.model import AnsweredBy, EndReason, Speaker, Turn
 from callmcp.conversation.events import (
     Action,
@@ -59,9 +59,17 @@ class Talk:
         *,
         models: int = 1,
         voicemail: str | None = None,
+        disclosure: str = "",
         turns: Sequence[Turn] = (),
     ) -> None:
-        self.session = Session(opening=OPENING, voicemail=voicemail, models=models, turns=turns, manners=manners)
+        self.session = Session(
+            opening=OPENING,
+            disclosure=disclosure,
+            voicemail=voicemail,
+            models=models,
+            turns=turns,
+            manners=manners,
+        )
         self.now = START
         self.wanted: list[Action] = []
 
@@ -435,6 +443,26 @@ def said(*texts: str) -> Sequence[Turn]:
         Turn(index=index, at=START, speaker=(Speaker.AGENT, Speaker.CALLEE)[index % 2], text=text)
         for index, text in enumerate(texts)
     ]
+
+
+def test_a_disclosure_is_reported_when_it_was_heard_to_its_end_and_once() -> None:
+    disclosed = Report(Disclosed(at=START + timedelta(seconds=2)))
+    talk = Talk(disclosure="Hello, this is Ada.")
+    talk.receive(LineOpened())
+    assert disclosed in talk.receive(Interrupted("Hello, this is Ada. I am"))
+    talk.receive(Heard("Yes?"))
+    talk.says("Right.")
+    assert [action for action in talk.wanted if isinstance(action, Report) and isinstance(action.fact, Disclosed)] == [
+        disclosed
+    ]
+
+
+@pytest.mark.parametrize("heard", ["", "Hello, this is"])
+def test_a_disclosure_that_was_cut_short_was_not_spoken(heard: str) -> None:
+    talk = Talk(disclosure="Hello, this is Ada.")
+    talk.receive(LineOpened(), Interrupted(heard))
+
+    assert not any(isinstance(action, Report) and isinstance(action.fact, Disclosed) for action in talk.wanted)
 
 
 def test_a_talk_that_goes_on_greets_nobody_twice_and_answers_what_was_asked_last() -> None:

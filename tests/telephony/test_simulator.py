@@ -125,7 +125,7 @@ async def test_a_cooperative_person_hears_who_calls_that_it_is_an_ai_and_why(wor
     turns = await spoken(world, "00")
 
     assert [turn.speaker for turn in turns] == [Speaker.AGENT, Speaker.CALLEE] * 3 + [Speaker.AGENT]
-    assert turns[0].text == f"{GREETING} {ENGLISH.disclosure}"
+    assert turns[0].text == f"{DISCLOSURE} {GREETING}"
     assert CONTEXT in turns[2].text
     assert "tomorrow at 9:30" in turns[3].text
     assert "Goodbye" in turns[-1].text
@@ -139,11 +139,12 @@ async def test_the_same_number_and_context_give_the_same_talk(world: World) -> N
 async def test_a_voicemail_greeting_cuts_the_agent_and_no_message_is_left(world: World) -> None:
     turns = await spoken(world, "04")
 
-    assert GREETING.startswith(turns[0].text)
-    assert turns[0].text != GREETING
+    assert DISCLOSURE.startswith(turns[0].text)
+    assert turns[0].text != DISCLOSURE
     assert "leave a message" in turns[1].text
 
 
+DISCLOSURE = ENGLISH.disclosure.format(name="Ada")
 MESSAGE = "This is an AI of Example Clinic. Please call us back on Monday."
 
 
@@ -155,7 +156,8 @@ async def test_a_message_is_left_on_a_machine_and_heard_to_its_end(world: World)
         EndReason.MACHINE,
         True,
     )
-    assert turns[-1].text == MESSAGE
+    assert turns[-1].text == f"{DISCLOSURE} {MESSAGE}"
+    assert call.disclosure_spoken
     assert call.outcome is not None
     assert call.outcome.goal_met is GoalMet.NO
 
@@ -165,6 +167,7 @@ async def test_a_message_that_was_cut_off_was_not_left(world: World) -> None:
 
     assert (call.end_reason, call.voicemail_left) == (EndReason.MACHINE, False)
     assert turns[-1].text == "This is an AI"
+    assert not call.disclosure_spoken
 
 
 DAY = Question(name="day", question="Which day suits you?", type=AnswerType.CHOICE, choices=("Friday", "Sunday"))
@@ -254,7 +257,7 @@ async def test_the_agents_own_phrases_are_in_the_language_of_the_call(world: Wor
     _, turns, _ = await world.until_over(await world.place("+14155550108", language="de-DE"))
 
     german = PHRASES["de"]
-    assert turns[0].text == f"{GREETING} {german.disclosure}"
+    assert turns[0].text == f"{german.disclosure.format(name='Ada')} {GREETING}"
     assert [turn.text for turn in turns[1:]] == [*german.still_there, german.nobody]
 
 
@@ -286,7 +289,7 @@ async def test_a_menu_gets_a_key_and_the_person_behind_it_the_opening(world: Wor
 
     pressed = next(turn.index for turn in turns if turn.text == "[pressed 2]")
     assert "press 2" in turns[pressed - 1].text
-    assert turns[pressed + 2].text.startswith(f"{GREETING} {ENGLISH.disclosure} I am calling about this: {CONTEXT}")
+    assert turns[pressed + 2].text.startswith(f"{DISCLOSURE} {GREETING} I am calling about this: {CONTEXT}")
 
 
 async def test_the_menus_other_option_is_pressed_when_the_context_is_about_it(world: World) -> None:
@@ -373,7 +376,7 @@ async def test_ending_in_mid_sentence_keeps_what_was_heard(world: World) -> None
 
     _, turns = await world.record(call)
     assert turns[-1].text
-    assert GREETING.startswith(turns[-1].text)
+    assert DISCLOSURE.startswith(turns[-1].text)
 
 
 async def test_ending_while_the_callee_speaks_keeps_what_it_said(world: World) -> None:

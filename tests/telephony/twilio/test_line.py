@@ -509,13 +509,13 @@ async def test_a_callee_that_hangs_up_has_heard_the_clauses_that_were_reported(o
     async def callee(phone: Phone) -> None:
         await phone.clock.sleep(3)
         phone.info("agentSpeaking", "on")
-        phone.info("tokensPlayed", "Hello, this is Ada from Example Clinic.")
+        phone.info("tokensPlayed", "This is an AI assistant calling for Ada.")
         await phone.clock.sleep(3)
         phone.close()
 
     record, turns = await held(off, callee)
 
-    assert turns == ["Hello, this is Ada from Example Clinic."]
+    assert turns == ["This is an AI assistant calling for Ada."]
     assert (record.status, record.end_reason) == (CallStatus.COMPLETED, EndReason.CALLEE_HUNG_UP)
 
 

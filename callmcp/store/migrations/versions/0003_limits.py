@@ -12,6 +12,9 @@ _ONLY_ADDED_TO = "the audit trail is only ever added to"
 
 def upgrade() -> None:
     op.add_column("calls", sa.Column("consent", sa.String(), nullable=True))
+    op.add_column("calls", sa.Column("disclosure_spoken", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.add_column("agents", sa.Column("on_behalf_of", sa.String(), nullable=False, server_default=""))
+    op.add_column("agents", sa.Column("disclosure", sa.Boolean(), nullable=False, server_default=sa.true()))
     op.create_index("ix_calls_key", "calls", ["account_id", "key_id", "created_at"])
     op.create_index(
         "ix_calls_live",
