@@ -18,7 +18,7 @@ LOOK_AHEAD_DAYS = 8
 def check(facts: Facts) -> Verdict:
     for level, limits in facts.limits.items():
         hours = hours_for(limits, facts.looks.region)
-        if hours is None:
+        if hours is None or hours.is_always:
             continue
         zones, problem = zones_of(facts)
         if problem is not None:

@@ -44,6 +44,10 @@ class Hours:
             raise ValueError(f"{text!r} is not hours such as 08:00-21:00, the first before the last")
         return hours
 
+    @property
+    def is_always(self) -> bool:
+        return (self.start, self.end) == (0, 24 * 60)
+
     def __contains__(self, moment: time) -> bool:
         return self.start <= moment.hour * 60 + moment.minute < self.end
 

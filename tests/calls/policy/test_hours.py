@@ -64,6 +64,7 @@ def test_a_region_can_have_hours_of_its_own() -> None:
 
 def test_without_hours_any_time_is_good() -> None:
     assert hours.check(facts("+8816123456789", Limits())).allowed
+    assert hours.check(facts("+8816123456789", Limits(hours=Hours.parse("00:00-24:00")))).allowed
 
 
 def test_every_minute_of_a_year_is_inside_exactly_when_the_clock_on_the_wall_is() -> None:
