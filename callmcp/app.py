@@ -266,7 +266,7 @@ def _carrier_reports(parts: Services) -> _Reports:
 
 
 # What holds where nothing else was laid down: with a real carrier, what does no harm; the simulator rings nobody.
-_SAFE = Limits(
+SAFE_LIMITS = Limits(
     hours=Hours(start=8 * 60, end=21 * 60),
     calls_per_minute=10,
     calls_per_hour=100,
@@ -285,7 +285,7 @@ def _deployment(settings: Settings) -> Deployment:
         for name in (one.name for one in fields(Limits))
         if getattr(settings, f"limit_{name}") is not None
     }
-    limits = replace(_SAFE if real else NO_LIMITS, **given)
+    limits = replace(SAFE_LIMITS if real else NO_LIMITS, **given)
     if real and settings.limit_regions is None:
         region = PhoneNumbersPlan().looks(PhoneNumber(settings.twilio_from or "")).region
         limits = replace(limits, regions=frozenset({region}) if region else frozenset())

@@ -1,5 +1,6 @@
 """NumberPlan on phonenumbers, Google's numbering metadata: kept current by others, and offline."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from callmcp.calls.model import NumberKind, NumberLooks, PhoneNumber
@@ -31,40 +32,47 @@ _KINDS = {
 class PhoneNumbersPlan:
     def looks(self, number: PhoneNumber) -> NumberLooks:
         import phonenumbers  # noqa: PLC0415 - its metadata costs 50 ms of a start that may never place a call
-        from phonenumbers import timezone  # noqa: PLC0415
 
         try:
             parsed = phonenumbers.parse(number.e164)
         except phonenumbers.NumberParseException:
             return IMPOSSIBLE
-        zones = timezone.time_zones_for_number(parsed)
+        # The kind and the region are searched for among the regions of a country code, 25 of them for +1: once each.
+        kind, region = phonenumbers.number_type(parsed), phonenumbers.region_code_for_number(parsed)
         return NumberLooks(
             is_possible=phonenumbers.is_possible_number(parsed),
-            is_valid=phonenumbers.is_valid_number(parsed),
-            is_emergency=_is_emergency(parsed),
-            kind=_kind(parsed),
-            region=phonenumbers.region_code_for_number(parsed),
-            zones=tuple(zone for zone in zones if zone != UNKNOWN_ZONE),
+            is_valid=kind != phonenumbers.PhoneNumberType.UNKNOWN,
+            is_emergency=_is_emergency(parsed, region),
+            kind=_kind(parsed, kind),
+            region=region,
+            zones=tuple(zone for zone in _zones(parsed, kind) if zone != UNKNOWN_ZONE),
         )
 
 
-def _is_emergency(parsed: "phonenumbers.PhoneNumber") -> bool:
+def _zones(parsed: "phonenumbers.PhoneNumber", kind: int) -> Sequence[str]:
+    import phonenumbers  # noqa: PLC0415
+    from phonenumbers import timezone  # noqa: PLC0415
+
+    if phonenumbers.is_number_type_geographical(kind, parsed.country_code):
+        return timezone.time_zones_for_geographical_number(parsed)
+    return timezone.time_zones_for_number(parsed)
+
+
+def _is_emergency(parsed: "phonenumbers.PhoneNumber", region: str | None) -> bool:
     """True when the national number is, or in its region dials through to, an emergency short number."""
     import phonenumbers  # noqa: PLC0415
 
     national = phonenumbers.national_significant_number(parsed)
     # A number that no region has, such as +1 911 555 1234, is judged as the country's main region would dial it.
-    region = phonenumbers.region_code_for_number(parsed) or phonenumbers.region_code_for_country_code(
-        parsed.country_code or 0
-    )
-    return phonenumbers.connects_to_emergency_number(national, region) or (
+    dials_as = region or phonenumbers.region_code_for_country_code(parsed.country_code or 0)
+    return phonenumbers.connects_to_emergency_number(national, dials_as) or (
         parsed.country_code == _NANP and national in SERVICES
     )
 
 
-def _kind(parsed: "phonenumbers.PhoneNumber") -> NumberKind:
+def _kind(parsed: "phonenumbers.PhoneNumber", kind: int) -> NumberKind:
     import phonenumbers  # noqa: PLC0415
 
     if parsed.country_code in SATELLITE_CODES:
         return NumberKind.SATELLITE
-    return _KINDS.get(phonenumbers.PhoneNumberType.to_string(phonenumbers.number_type(parsed)), NumberKind.UNKNOWN)
+    return _KINDS.get(phonenumbers.PhoneNumberType.to_string(kind), NumberKind.UNKNOWN)

@@ -1,10 +1,11 @@
 """What is asked of the database about limits, the suppression list and refusals. Each function is one job of a lane."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, select, text, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, select, text, update
 
 from callmcp.calls.model import Call
 from callmcp.calls.optouts import OptOut
@@ -68,18 +69,22 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:account_id, 7))")
 
 
 # The quotas. Each is answered from an index by as many entries as its cap has, whatever the history: the row that would
-# fill the quota is looked for, not counted up to.
-def _nth(counted: Counted, *conditions: Any) -> Select[Any]:
-    shared = (CALLS.c.account_id == bindparam("account_id"), CALLS.c[counted.value] == bindparam("subject"))
-    newest_first = select(CALLS.c.created_at, CALLS.c.ended_at).order_by(CALLS.c.created_at.desc())
-    return newest_first.where(*shared, *conditions).limit(1).offset(bindparam("most"))
+# fill the quota is looked for, not counted up to. All of them in one statement, as a statement costs more than a look.
+@functools.cache
+def _fills(shapes: tuple[tuple[Period, Counted], ...]) -> Select[Any]:
+    return select(*(_nth(period, counted, f"_{number}") for number, (period, counted) in enumerate(shapes)))
 
 
-_STATEMENTS: Mapping[tuple[Period, Counted], Select[Any]] = {
-    **{(Period.WINDOW, counted): _nth(counted, CALLS.c.created_at > bindparam("since")) for counted in Counted},
-    **{(Period.LIVE, counted): _nth(counted, IS_LIVE) for counted in Counted},
-    **{(Period.PAUSE, counted): _nth(counted) for counted in Counted},
-}
+def _nth(period: Period, counted: Counted, suffix: str) -> ScalarSelect[Any]:
+    """When the nth newest call of the subject was placed, or for a pause, when the newest one ended."""
+    conditions = [CALLS.c.account_id == bindparam("account_id"), CALLS.c[counted.value] == bindparam(counted.value)]
+    if period is Period.WINDOW:
+        conditions.append(CALLS.c.created_at > bindparam(f"since{suffix}"))
+    if period is Period.LIVE:
+        conditions.append(IS_LIVE)
+    wanted = CALLS.c.ended_at if period is Period.PAUSE else CALLS.c.created_at
+    newest_first = select(wanted).where(*conditions).order_by(CALLS.c.created_at.desc())
+    return newest_first.limit(1).offset(bindparam(f"before{suffix}")).scalar_subquery()
 
 
 def admit(connection: Connection, call: Call, quotas: Sequence[Quota]) -> None:
@@ -88,34 +93,31 @@ def admit(connection: Connection, call: Call, quotas: Sequence[Quota]) -> None:
         connection.one(_LOCK, {"account_id": call.account_id})
     if opt_out(connection, call.account_id, call.to) is not None:
         raise NotAdded(None)
-    for quota in quotas:
-        if (found := _exhausted(connection, call, quota)) is not None:
-            raise NotAdded(found)
+    if quotas and (found := exhausted(connection, call, quotas)):
+        raise NotAdded(found[0])
 
 
 def exhausted(connection: Connection, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
-    return [found for quota in quotas if (found := _exhausted(connection, call, quota)) is not None]
+    if not quotas:
+        return []
+    binds: dict[str, Any] = {counted.value: getattr(call, counted.value) for counted in Counted}
+    for number, quota in enumerate(quotas):
+        binds[f"since_{number}"] = micros(call.created_at - timedelta(seconds=quota.seconds))
+        binds[f"before_{number}"] = quota.most - 1
+    statement = _fills(tuple((quota.period, quota.counted) for quota in quotas))
+    fills = connection.one(statement, binds) or ()
+    found = (_exhausted(call, quota, at) for quota, at in zip(quotas, fills, strict=True))
+    return [one for one in found if one is not None]
 
 
-def _exhausted(connection: Connection, call: Call, quota: Quota) -> Exhausted | None:
-    binds: dict[str, Any] = {
-        "account_id": call.account_id,
-        "subject": getattr(call, quota.counted.value),
-        "most": quota.most - 1 if quota.period is not Period.PAUSE else 0,
-    }
-    if quota.period is Period.WINDOW:
-        binds["since"] = micros(call.created_at - timedelta(seconds=quota.seconds))
-    row = connection.one(_STATEMENTS[quota.period, quota.counted], binds)
-    if row is None:
+def _exhausted(call: Call, quota: Quota, at: int | None) -> Exhausted | None:
+    if at is None:
         return None
-    created_at, ended_at = row
     if quota.period is Period.LIVE:
         return Exhausted(quota=quota)
-    if quota.period is Period.WINDOW:
-        return Exhausted(quota=quota, since=moment(created_at))
-    if ended_at is None or moment(ended_at) + timedelta(seconds=quota.seconds) <= call.created_at:
+    if quota.period is Period.PAUSE and moment(at) + timedelta(seconds=quota.seconds) <= call.created_at:
         return None
-    return Exhausted(quota=quota, since=moment(ended_at))
+    return Exhausted(quota=quota, since=moment(at))
 
 
 def opt_out(connection: Connection, account_id: str, number: str) -> OptOut | None:

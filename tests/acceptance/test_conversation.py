@@ -52,7 +52,7 @@ def said(record: dict[str, Any]) -> list[tuple[str, str]]:
 def test_a_message_is_left_after_the_greeting_and_is_in_the_transcript(carrier: Twilio, mcp: Mcp) -> None:
     to = a_number()
     carrier.plan(to=to, callee="voicemail")
-    message = "This is the AI assistant of Example Clinic. Please call us back."
+    message = "Please call Example Clinic back, I am an AI."
 
     record = ended(mcp, mcp.place(to, voicemail_message=message)["call_id"])
 
@@ -60,7 +60,7 @@ def test_a_message_is_left_after_the_greeting_and_is_in_the_transcript(carrier: 
     assert record["voicemail_left"] is True
     assert record["outcome"]["goal_met"] == "no"
     assert "left" in record["next_step"]
-    assert said(record)[-1] == ("agent", message)
+    assert said(record)[-1] == ("agent", f"This is an AI assistant calling for somebody who tries CallMCP. {message}")
     assert said(record) == heard(carrier.call_to(to))
 
 

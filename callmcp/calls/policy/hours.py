@@ -6,7 +6,7 @@ must be inside the hours; a number of no known zone is never inside.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, time, timedelta
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from callmcp.calls.policy.facts import Facts, Verdict
 from callmcp.calls.policy.limits import Hours, Limits, is_among
@@ -45,10 +45,12 @@ def zones_of(facts: Facts) -> tuple[Sequence[ZoneInfo], tuple[str, str] | None]:
             words = "Nobody knows which time zone this number is in, so it is not known to be inside calling hours."
             return (), ("unknown_timezone", f"{words} Give recipient_timezone if this operator trusts it.")
         return [ZoneInfo(zone) for zone in known], None
-    if named not in available_timezones():
+    try:
+        zone = ZoneInfo(named)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last two: a name that is a path, or a folder's
         return (), ("unknown_timezone", f"{named!r} is not a time zone such as Europe/Berlin.")
     if named in known or facts.trusts_zone:
-        return [ZoneInfo(named)], None
+        return [zone], None
     candidates = f" It may be in {', '.join(known)}." if known else ""
     return (), ("timezone_not_plausible", f"The number is not in {named}, as far as it tells.{candidates}")
 
