@@ -53,7 +53,7 @@ def _zones(parsed: "phonenumbers.PhoneNumber", kind: int) -> Sequence[str]:
     import phonenumbers  # noqa: PLC0415
     from phonenumbers import timezone  # noqa: PLC0415
 
-    if phonenumbers.is_number_type_geographical(kind, parsed.country_code):
+    if phonenumbers.is_number_type_geographical(kind, parsed.country_code or 0):
         return timezone.time_zones_for_geographical_number(parsed)
     return timezone.time_zones_for_number(parsed)
 

@@ -77,7 +77,8 @@ def _fills(shapes: tuple[tuple[Period, Counted], ...]) -> Select[Any]:
 
 def _nth(period: Period, counted: Counted, suffix: str) -> ScalarSelect[Any]:
     """When the nth newest call of the subject was placed, or for a pause, when the newest one ended."""
-    conditions = [CALLS.c.account_id == bindparam("account_id"), CALLS.c[counted.value] == bindparam(counted.value)]
+    conditions: list[Any] = [CALLS.c.account_id == bindparam("account_id")]
+    conditions.append(CALLS.c[counted.value] == bindparam(counted.value))
     if period is Period.WINDOW:
         conditions.append(CALLS.c.created_at > bindparam(f"since{suffix}"))
     if period is Period.LIVE:
