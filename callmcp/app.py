@@ -16,7 +16,10 @@ from starlette.routing import BaseRoute, Route
 from callmcp import __version__
 from callmcp.agents.model import SCRIPTED
 from callmcp.agents.operations import Agents
+from callmcp.approvals import ApprovalPage
 from callmcp.auth.credentials import Credentials, challenge
+from callmcp.calls.cost import MICROS
+from callmcp.calls.decisions import Decisions
 from callmcp.calls.model import PhoneNumber
 from callmcp.calls.operations import Calls
 from callmcp.calls.policy.limits import NO_LIMITS, Hours, Limits
@@ -40,7 +43,7 @@ from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
 from callmcp.telephony.simulator.played import Played
 from callmcp.telephony.twilio.addresses import Addresses
-from callmcp.wire import RECORDING_PATH
+from callmcp.wire import APPROVAL_PATH, RECORDING_PATH
 
 log = structlog.get_logger()
 
@@ -61,6 +64,7 @@ class Services:
     models: Models
     policy: Policy
     calls: Calls
+    decisions: Decisions
     telephony: Telephony
     sweep: Sweep
     owner: str
@@ -87,6 +91,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
         models=models,
         policy=policy,
         calls=calls,
+        decisions=Decisions(store=store, calls=calls, trail=trail, clock=clock),
         telephony=telephony,
         sweep=sweep,
         owner=owner,
@@ -169,6 +174,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/readyz", readyz),
             Route("/", _about(settings)),
             Route(RECORDING_PATH, recordings.answer),
+            Route(APPROVAL_PATH, ApprovalPage(parts.decisions).answer, methods=["GET", "POST"]),
             *reports.routes,
         ],
         exception_handlers={HTTPException: _http_error},
@@ -275,7 +281,10 @@ SAFE_LIMITS = Limits(
     destination_per_day=3,
     destination_at_once=1,
     destination_pause_seconds=300,
+    spend_per_day=25 * MICROS,
+    spend_per_month=250 * MICROS,
 )
+SAFE_PRICE = MICROS // 4
 
 
 def _deployment(settings: Settings) -> Deployment:
@@ -290,7 +299,15 @@ def _deployment(settings: Settings) -> Deployment:
         region = PhoneNumbersPlan().looks(PhoneNumber(settings.twilio_from or "")).region
         limits = replace(limits, regions=frozenset({region}) if region else frozenset())
     strict = settings.strict_numbers if settings.strict_numbers is not None else real
-    return Deployment(limits=limits, strict_numbers=strict, trusts_zone=settings.trust_timezone)
+    price = settings.price_per_minute
+    return Deployment(
+        limits=limits,
+        currency=settings.currency,
+        per_minute=price if price is not None else SAFE_PRICE if real else 0,
+        approval_seconds=settings.approval_seconds,
+        strict_numbers=strict,
+        trusts_zone=settings.trust_timezone,
+    )
 
 
 def _patience(settings: Settings) -> Patience:

@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from callmcp.agents.model import E164, MODEL_FORMS, names_a_model
+from callmcp.calls.cost import amount
 from callmcp.calls.policy.limits import MOST, Hours, limits_of
 from callmcp.errors import BadConfiguration
 
@@ -34,7 +35,9 @@ DATABASE_SCHEMES = ("sqlite", "postgresql", "postgresql+psycopg", "postgres")
 NUMBER = f"^{E164.pattern}$"
 ACCOUNT_SID = r"^AC[0-9a-fA-F]{32}$"
 API_KEY_SID = r"^SK[0-9a-fA-F]{32}$"
+CURRENCY = "^[A-Z]{3}$"
 _PATTERNS = {
+    CURRENCY: "must be three capital letters (ISO 4217), such as USD",
     NUMBER: "must be in E.164 format, such as +15550100000",
     ACCOUNT_SID: "must be AC and 32 hex digits, as the Twilio console shows it",
     API_KEY_SID: "must be SK and 32 hex digits, as the Twilio console shows it",
@@ -140,6 +143,11 @@ def _limit(name: str) -> Callable[[object], object]:
     return read
 
 
+def _money(value: object) -> object:
+    """Micro-units, from 25, 0.014 or "0.014"."""
+    return amount(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else value
+
+
 class Settings(BaseModel):
     """All settings, checked. `config/callmcp.toml` says why one would change each; a test keeps the two alike.
 
@@ -202,6 +210,12 @@ class Settings(BaseModel):
     limit_destination_per_day: Annotated[int | None, Field(ge=0, le=MOST)] = None
     limit_destination_at_once: Annotated[int | None, Field(ge=0, le=MOST)] = None
     limit_destination_pause_seconds: Annotated[int | None, Field(ge=0, le=MOST)] = None
+    limit_spend_per_day: Annotated[int | None, BeforeValidator(_money)] = None
+    limit_spend_per_month: Annotated[int | None, BeforeValidator(_money)] = None
+    limit_approval: bool = False
+    approval_seconds: Annotated[int, Field(ge=60, le=7 * 86400)] = 3600
+    currency: Annotated[str, Field(pattern=CURRENCY)] = "USD"
+    price_per_minute: Annotated[int | None, BeforeValidator(_money)] = None
     limit_consent: Annotated[frozenset[str], BeforeValidator(_limit("consent"))] = frozenset()
     strict_numbers: bool | None = None
     trust_timezone: bool = False

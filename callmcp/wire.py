@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSche
 
 from callmcp.agents.model import Agent
 from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.approval import Approval, ApprovalState
+from callmcp.calls.cost import Cost, decimal
 from callmcp.calls.model import (
     AnsweredBy,
     Call,
@@ -21,13 +23,14 @@ from callmcp.calls.model import (
     Turn,
     Value,
 )
+from callmcp.calls.operations import Checked
 from callmcp.calls.optouts import OptOut, OptOutSource
-from callmcp.calls.policy.facts import Facts, Verdict
 from callmcp.calls.policy.hours import zones_of
 from callmcp.calls.policy.limits import Level
 
 SHORT_CONTEXT = 200
 RECORDING_PATH = "/calls/{call_id}/recording"
+APPROVAL_PATH = "/calls/{call_id}/approval"
 
 
 def rfc3339(at: datetime) -> str:
@@ -98,6 +101,22 @@ class ConsentView(View):
     reference: str = Field(description="Where the proof is kept.")
 
 
+class ApprovalView(View):
+    state: ApprovalState = Field(
+        description="requested: a person has to say yes before anything is dialled. approved, declined, expired; "
+        "withdrawn: the call was ended before anybody decided."
+    )
+    expires_at: Time = Field(description="Until when it can be approved.")
+    decided_at: Time | None = Field(default=None, description="When somebody decided.")
+
+
+class CostView(View):
+    currency: str = Field(description="ISO 4217.")
+    amount: str = Field(description="In whole units, such as 0.14.")
+    micros: int = Field(description="The same in millionths.")
+    final: bool = Field(description="false: the most it may come to; the call is not over.")
+
+
 class CallSummaryView(View):
     """A call as it stands in a list."""
 
@@ -133,6 +152,9 @@ class CallSummaryView(View):
     recording: RecordingView | None = Field(default=None, description="The carrier's recording, if there is to be one.")
     error: ErrorView | None = Field(default=None, description="What went wrong, when the call failed.")
     consent: ConsentView | None = Field(default=None, description="As given to make_call.")
+    recipient_timezone: str | None = Field(default=None, description="As given to make_call.")
+    approval: ApprovalView | None = Field(default=None, description="The person's yes that the call needs, if it does.")
+    cost: CostView | None = Field(default=None, description="By the operator's prices; absent: it costs nothing.")
     idempotency_key: str | None = Field(default=None, description="As given to make_call.")
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True)
@@ -174,6 +196,8 @@ class CheckView(View):
     region: str | None = Field(default=None, description="Where the number belongs (ISO 3166).")
     local_times: dict[str, str] = Field(description="The time in each zone that the number may be in.")
     next_allowed_at: Time | None = Field(default=None, description="When the call is allowed, if time alone helps.")
+    needs_approval: bool = Field(description="Whether a person has to say yes before make_call dials.")
+    cost: CostView | None = Field(default=None, description="The most that the call may cost.")
     verdicts: list[VerdictView] = Field(description="What each rule says.")
 
 
@@ -243,7 +267,8 @@ def agent_view(agent: Agent) -> AgentView:
     )
 
 
-def check_view(facts: Facts, verdicts: Sequence[Verdict]) -> CheckView:
+def check_view(checked: Checked) -> CheckView:
+    facts, verdicts = checked.facts, checked.verdicts
     refused = [verdict for verdict in verdicts if not verdict.allowed]
     times = [verdict.retry_at for verdict in refused]
     known = [time for time in times if time is not None]
@@ -254,6 +279,8 @@ def check_view(facts: Facts, verdicts: Sequence[Verdict]) -> CheckView:
         region=facts.looks.region,
         local_times={str(zone): facts.now.astimezone(zone).isoformat(timespec="minutes") for zone in zones},
         next_allowed_at=max(known) if refused and len(known) == len(refused) else None,
+        needs_approval=checked.approval is not None,
+        cost=checked.cost and _cost_view(checked.cost),
         verdicts=[
             VerdictView(
                 rule=verdict.rule,
@@ -291,6 +318,15 @@ def _recording_view(call: Call, recording: Recording, base: str) -> RecordingVie
     return RecordingView(status=recording.status, duration_seconds=recording.duration_seconds, url=url)
 
 
+def _approval_view(approval: Approval) -> ApprovalView:
+    return ApprovalView(state=approval.state, expires_at=approval.expires_at, decided_at=approval.decided_at)
+
+
+def _cost_view(cost: Cost) -> CostView:
+    final = cost.settled is not None
+    return CostView(currency=cost.currency, amount=decimal(cost.held), micros=cost.held, final=final)
+
+
 def _summary(call: Call, base: str) -> dict[str, Any]:
     seconds = None
     if call.answered_at is not None and call.ended_at is not None:
@@ -322,6 +358,9 @@ def _summary(call: Call, base: str) -> dict[str, Any]:
         and ConsentView(
             basis=call.consent.basis, obtained_at=call.consent.obtained_at, reference=call.consent.reference
         ),
+        "recipient_timezone": call.recipient_timezone,
+        "approval": call.approval and _approval_view(call.approval),
+        "cost": call.cost and _cost_view(call.cost),
         "idempotency_key": call.idempotency_key,
     }
 
@@ -353,12 +392,22 @@ _NEXT_BY_REASON: Mapping[EndReason, str] = {
     "make_call and a new idempotency key.",
     EndReason.CARRIER_SILENT: "The carrier never said what became of the call, so somebody may have been reached. "
     "Ask the person you work for before placing another.",
+    EndReason.DECLINED: "A person was asked and said no; nobody was called. Do not place this call again.",
+    EndReason.POLICY_REFUSED: "When it was to be dialled a rule said no, and nobody was called; error says why.",
     EndReason.SERVER_LOST: "The call broke off when the server stopped. Read the transcript before you decide whether "
     "to call again with make_call and a new idempotency key.",
 }
 _MESSAGE_LEFT = (
     "A machine answered and the message was left on it; nobody was spoken to. Give them time to call back before you "
     "call again with make_call and a new idempotency key."
+)
+_WAITS = (
+    "A person has to say yes before anything is dialled; you cannot. Tell whoever you work for, and call get_call with "
+    "call_id {id} and wait_seconds 50 until the status is final. end_call withdraws it."
+)
+_NOT_APPROVED = (
+    "Nobody said yes in time, and nobody was called. Ask the person you work for before you place it again with "
+    "make_call and a new idempotency key."
 )
 _OPTED_OUT = " The callee asked not to be called again: do not call this number again."
 
@@ -367,6 +416,10 @@ def next_step(call: Call, turns: Sequence[Turn] = ()) -> str:
     """What the client should do next, in a sentence or two."""
     by_reason = _NEXT_BY_REASON.get(call.end_reason) if call.end_reason and call.status.is_final else None
     words = (by_reason or _NEXT_BY_STATUS[call.status]).format(id=call.id)
+    if call.waits:
+        words = _WAITS.format(id=call.id)
+    if call.approval is not None and call.approval.state is ApprovalState.EXPIRED:
+        words = _NOT_APPROVED
     if call.voicemail_left and call.status.is_final:
         words = _MESSAGE_LEFT
     if call.end_requested_at is not None and not call.status.is_final:

@@ -12,6 +12,29 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Approved(Event):
+    """A person said yes to a call that waits for one."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disapproved(Event):
+    """A call that waits is not to be dialled: declined, expired, or ended by whoever wanted it."""
+
+    reason: EndReason
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed(Event):
+    """A process takes it upon itself to dial what was approved. `carries`: the call lives in it from now on."""
+
+    by: str
+    carries: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted(Event):
     """The carrier took the call and named it."""
 
@@ -130,7 +153,8 @@ class NotAnswered(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialFailed(Event):
-    """The carrier refused the call, or took it and could not complete it. `reason` tells which."""
+    """The carrier refused the call, or took it and could not complete it, or a rule said no when it was to be dialled.
+    `reason` tells which."""
 
     reason: EndReason
     error: CallError

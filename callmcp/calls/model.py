@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 from callmcp.agents.model import DEFAULT_LANGUAGE, E164, language_problems, voicemail_problems
 from callmcp.agents.questions import Question, question_problems
+from callmcp.calls.approval import Approval
+from callmcp.calls.cost import Cost
 from callmcp.errors import InvalidArguments, Problem, Refused
 
 MAX_CONTEXT = 8000
@@ -72,6 +74,7 @@ class EndReason(StrEnum):
     CARRIER_REFUSED = "carrier-refused"
     CARRIER_FAILED = "carrier-failed"
     CARRIER_SILENT = "carrier-silent"
+    POLICY_REFUSED = "policy-refused"
     SERVER_LOST = "server-lost"
 
 
@@ -311,7 +314,9 @@ class Call:
     `end_requested_at` is a request to end it that its owner obeys; `end_reason` may be known while the line is still
     being hung up; `token` is unguessable and stands in the addresses at which the carrier reports on this one call.
     `language`, `voicemail_message` and `questions` are the request's, else the voice agent's; `recording` is None when
-    the call is not to be recorded; `breaks` counts how often the talk broke off and was taken up again.
+    the call is not to be recorded; `breaks` counts how often the talk broke off and was taken up again. `approval` is
+    None when nobody had to be asked: a call that waits for one is not missed, `heard_from_at`, before its time is up.
+    `cost` is None when the call costs nothing.
     """
 
     id: str
@@ -327,7 +332,10 @@ class Call:
     language: str = DEFAULT_LANGUAGE
     voicemail_message: str | None = None
     questions: tuple[Question, ...] = ()
+    recipient_timezone: str | None = None
     consent: Consent | None = None
+    approval: Approval | None = None
+    cost: Cost | None = None
     idempotency_key: str | None
     fingerprint: str
     carrier: str
@@ -350,6 +358,11 @@ class Call:
     breaks: int = 0
     turn_count: int = 0
     error: CallError | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing may be dialled yet, or is not."""
+        return self.approval is not None and self.approval.waits and not self.status.is_final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

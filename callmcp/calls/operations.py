@@ -1,22 +1,22 @@
 """Place, end, observe, get, wait for and list calls: the verbs that every edge uses."""
 
 import asyncio
-import hashlib
-import json
 import logging
-import secrets
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
-from callmcp.agents.questions import Question
+from callmcp.calls.approval import Approval, ApprovalState
+from callmcp.calls.cost import Cost
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Claimed,
     DialFailed,
     Dialled,
+    Disapproved,
     EndRequested,
     Event,
     FellSilent,
@@ -24,6 +24,7 @@ from callmcp.calls.events import (
     Ringing,
     TalkBroke,
 )
+from callmcp.calls.intent import fingerprint, intent
 from callmcp.calls.model import (
     AnsweredBy,
     Call,
@@ -33,12 +34,11 @@ from callmcp.calls.model import (
     CallStatus,
     EndReason,
     Position,
-    Recording,
-    RecordingStatus,
     Turn,
 )
-from callmcp.calls.policy import opt_out, rates
+from callmcp.calls.policy import money, rates
 from callmcp.calls.policy.facts import Facts, Verdict
+from callmcp.calls.policy.money import Budget, budgets
 from callmcp.calls.policy.operations import Policy
 from callmcp.calls.policy.rates import Quota, quotas
 from callmcp.calls.policy.rules import verdicts
@@ -59,6 +59,17 @@ class Placed:
 
     call: Call
     replayed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What would become of a call if it were placed now: what each rule says, the most that it may cost (None:
+    nothing), and the approval that it would wait for."""
+
+    facts: Facts
+    verdicts: Sequence[Verdict]
+    cost: Cost | None
+    approval: Approval | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,34 +119,58 @@ class Calls:
             return first
         agent = await self._agents.get(principal, request.agent_id)
         facts = await self._policy.facts(principal, request)
-        intent = self._intent(principal, request, agent)
+        wanted = self._intent(principal, facts, agent)
         for verdict in verdicts(facts):
             if not verdict.allowed:
                 raise await self._policy.refused(principal, request, verdict)
         # A client that goes away must not leave an intent undialled, or the carrier's answer unheard.
         try:
-            stored = await asyncio.shield(self._owned(self._add_and_dial(intent, agent, list(quotas(facts.limits)))))
+            stored = await asyncio.shield(self._owned(self._add_and_dial(wanted, facts, agent)))
         except NotAdded as found:
-            exhausted = found.exhausted
-            verdict = opt_out.verdict(request.to) if exhausted is None else rates.verdict(exhausted)
-            raise await self._policy.refused(principal, request, verdict) from None
-        if stored.id != intent.id:  # the same key, from another request in this very moment
+            raise await self._policy.refused(principal, request, found.verdict) from None
+        if stored.id != wanted.id:  # the same key, from another request in this very moment
             return _replay(principal, stored, request)
         return Placed(call=stored, replayed=False)
 
-    async def check(self, principal: Principal, request: CallRequest) -> tuple[Facts, Sequence[Verdict]]:
+    async def check(self, principal: Principal, request: CallRequest) -> Checked:
         """What every rule would say of this call now. Dials, stores and reserves nothing. Raises NotFound."""
         principal.require(Scope.CALLS_READ)
         agent = await self._agents.get(principal, request.agent_id)
         facts = await self._policy.facts(principal, request)
-        exhausted = await self._store.exhausted(self._intent(principal, request, agent), list(quotas(facts.limits)))
-        counted = [rates.verdict(one) for one in exhausted] or [Verdict(rule=rates.RULE)]
-        return facts, [*verdicts(facts), *counted]
+        wanted = self._intent(principal, facts, agent)
+        refused = await self._store.counted(wanted, *_demands(facts))
+        silent = (rule for rule in (rates.RULE, money.RULE) if rule not in {verdict.rule for verdict in refused})
+        counted = [*refused, *(Verdict(rule=rule) for rule in silent)]
+        return Checked(facts=facts, verdicts=[*verdicts(facts), *counted], cost=wanted.cost, approval=wanted.approval)
 
-    async def _add_and_dial(self, intent: Call, agent: Agent, counted: Sequence[Quota]) -> Call:
-        """The call dialled, or the one that has its idempotency key already. Raises NotAdded."""
-        stored = await self._store.add(intent, counted)
-        return await self._dial(stored, agent) if stored.id == intent.id else stored
+    async def _add_and_dial(self, wanted: Call, facts: Facts, agent: Agent) -> Call:
+        """The call dialled, or waiting, or the one that has its idempotency key already. Raises NotAdded."""
+        stored = await self._store.add(wanted, *_demands(facts))
+        if stored.waits:
+            logger.info("approval_requested", extra={"call_id": stored.id})
+        return await self._dial(stored, agent) if stored.id == wanted.id and not stored.waits else stored
+
+    async def dial_approved(self) -> None:
+        """Dials calls that a person has said yes to, whichever process was told, and cancels those whose time is up."""
+        for call in await self._store.waiting():
+            now = self._clock.now()
+            if call.approval is not None and call.approval.state is ApprovalState.APPROVED:
+                claimed = await self.observe(call.id, Claimed(at=now, by=self._owner, carries=self._telephony.carries))
+                if claimed.approval is not None and claimed.approval.claimed_by == self._owner:
+                    self._owned(self._dial_approved(claimed))
+            elif call.approval is not None and now >= call.approval.expires_at:
+                await self.observe(call.id, Disapproved(at=now, reason=EndReason.EXPIRED, by=self._owner))
+
+    async def _dial_approved(self, call: Call) -> None:
+        agent = await self._agents.version(call.agent_id, call.agent_version)
+        refused = await self._policy.recheck(call)
+        if agent is None or refused is not None:
+            code, words = ("agent_not_found", GONE) if refused is None else (refused.code or "refused", refused.reason)
+            error = CallError(code=code, message=words)
+            at = self._clock.now()
+            await self.observe(call.id, DialFailed(at=at, reason=EndReason.POLICY_REFUSED, error=error))
+            return
+        await self._dial(call, agent)
 
     async def _placed_before(self, principal: Principal, request: CallRequest) -> Placed | None:
         if request.idempotency_key is None:
@@ -143,32 +178,14 @@ class Calls:
         stored = await self._store.call_by_key(principal.account_id, request.idempotency_key)
         return None if stored is None else _replay(principal, stored, request)
 
-    def _intent(self, principal: Principal, request: CallRequest, agent: Agent) -> Call:
-        now = self._clock.now()
-        limits = (agent.max_duration_seconds, request.max_duration_seconds)
-        return Call(
-            id=f"call_{secrets.token_hex(12)}",
-            account_id=principal.account_id,
-            key_id=principal.key_id,
-            agent_id=agent.id,
-            agent_version=agent.version,
-            to=request.to.e164,
-            from_number=self._telephony.caller_id(agent),
-            context=request.context,
-            metadata=request.metadata,
-            max_duration_seconds=min(limit for limit in limits if limit is not None),
-            language=request.language or agent.language,
-            voicemail_message=request.voicemail_message or agent.voicemail_message,
-            questions=_questions(request, agent),
-            consent=request.consent,
-            recording=Recording(status=RecordingStatus.REQUESTED) if agent.recording else None,
-            idempotency_key=request.idempotency_key,
-            fingerprint=fingerprint(request),
+    def _intent(self, principal: Principal, facts: Facts, agent: Agent) -> Call:
+        return intent(
+            principal,
+            facts,
+            agent,
             carrier=self._telephony.name,
-            token=secrets.token_urlsafe(18),
+            from_number=self._telephony.caller_id(agent),
             owner=self._owner if self._telephony.carries else None,
-            created_at=now,
-            heard_from_at=now,
         )
 
     async def _dial(self, call: Call, agent: Agent) -> Call:
@@ -194,6 +211,9 @@ class Calls:
         """
         principal.require(Scope.CALLS_WRITE)
         call = await self._seen(principal, call_id)
+        if call.waits:
+            now, key = self._clock.now(), principal.key_id
+            call = await self.observe(call_id, Disapproved(at=now, reason=EndReason.ENDED_BY_CALLER, by=key))
         if call.status.is_final:
             return call
         call = await self.observe(call_id, EndRequested(at=self._clock.now()))
@@ -331,36 +351,13 @@ class Calls:
 
 
 _BEGINNINGS = (Accepted, Dialled, Ringing, Answered)
+GONE = "The voice agent of this call is gone."
 KEY_REUSED = "idempotency_key_reused"
 
 
-def fingerprint(request: CallRequest) -> str:
-    """Identifies the arguments of a request, apart from its idempotency key. SHA-256 in hex."""
-    metadata = sorted(request.metadata.items())
-    arguments: list[object] = [
-        request.agent_id,
-        request.to.e164,
-        request.context,
-        request.max_duration_seconds,
-        metadata,
-    ]
-    # Only when given: what was placed before there were these must still be known again.
-    more = {
-        "voicemail_message": request.voicemail_message,
-        "questions": [asdict(question) for question in request.questions],
-        "language": request.language,
-        "recipient_timezone": request.recipient_timezone,
-        "consent": request.consent and [request.consent.basis, request.consent.reference],
-    }
-    if given := {name: value for name, value in more.items() if value}:
-        arguments.append(given)
-    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
-
-
-def _questions(request: CallRequest, agent: Agent) -> tuple[Question, ...]:
-    """The request's, then those of the agent that it does not put in its own words."""
-    names = {question.name for question in request.questions}
-    return (*request.questions, *(question for question in agent.questions if question.name not in names))
+def _demands(facts: Facts) -> tuple[Sequence[Quota], Sequence[Budget]]:
+    """What the store counts in the transaction that adds the call."""
+    return list(quotas(facts.limits)), list(budgets(facts.limits, facts.now))
 
 
 def _replay(principal: Principal, stored: Call, request: CallRequest) -> Placed:

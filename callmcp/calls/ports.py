@@ -10,8 +10,11 @@ from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, NumberLooks, PhoneNumber, Position, Turn
 from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy.facts import LaidDown, Verdict
 from callmcp.calls.policy.limits import Level, Limits
-from callmcp.calls.policy.rates import Exhausted, Quota
+from callmcp.calls.policy.money import Budget
+from callmcp.calls.policy.prices import Price
+from callmcp.calls.policy.rates import Quota
 from callmcp.calls.refusals import Refusal
 
 Observe = Callable[..., Awaitable[Call]]
@@ -19,11 +22,11 @@ Observe = Callable[..., Awaitable[Call]]
 
 
 class NotAdded(Exception):
-    """A call was not added: a quota is exhausted, or (None) its number is on the account's suppression list."""
+    """A call was not added: its number is on the suppression list, a quota is exhausted, a budget too small."""
 
-    def __init__(self, exhausted: Exhausted | None) -> None:
-        super().__init__("opted out" if exhausted is None else exhausted.quota.words)
-        self.exhausted = exhausted
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
 
 
 class PolicyStore(Protocol):
@@ -40,8 +43,7 @@ class PolicyStore(Protocol):
     async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
         """What was on the list, None when nothing was."""
 
-    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
-        """Those of the account, the agent and the key that have any."""
+    async def laid_down(self, account_id: str, *, agent_id: str, key_id: str, number: str) -> LaidDown: ...
 
     async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
         """Every limit of the account, its agents and its keys: level, id of what it is of, limits."""
@@ -49,8 +51,16 @@ class PolicyStore(Protocol):
     async def set_limits(self, account_id: str, level: Level, subject_id: str, limits: Limits | None) -> None:
         """None: there are none any more."""
 
-    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
-        """Which of the quotas a call like this would exceed now."""
+    async def counted(self, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]) -> Sequence[Verdict]:
+        """What the quotas and budgets that a call like this would exceed now say of it."""
+
+    async def prices(self, account_id: str) -> Sequence[Price]:
+        """By what they are of."""
+
+    async def set_price(self, price: Price) -> None: ...
+
+    async def remove_price(self, account_id: str, of: str) -> Price | None:
+        """What it was, None when there was none."""
 
     async def add_refusal(self, refusal: Refusal) -> None: ...
 
@@ -61,10 +71,11 @@ class PolicyStore(Protocol):
 class CallStore(PolicyStore, Protocol):
     """Where calls are kept. What a method has returned from is durable and seen by every process."""
 
-    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
-        """Stores a new call. When its account already has a call with its idempotency key, stores nothing and
-        returns that call instead. Raises NotAdded when its number is on the suppression list or one of the quotas is
-        exhausted: counted in the same transaction, so that no two processes find room for one each."""
+    async def add(self, call: Call, quotas: Sequence[Quota] = (), budgets: Sequence[Budget] = ()) -> Call:
+        """Stores a new call, and adds what it may cost to what is spent. When its account already has a call with its
+        idempotency key, stores nothing and returns that call instead. Raises NotAdded when its number is on the
+        suppression list, one of the quotas exhausted or one of the budgets too small: counted in the same transaction,
+        so that no two processes find room for one each."""
 
     async def call(self, call_id: str) -> Call | None: ...
 
@@ -78,7 +89,8 @@ class CallStore(PolicyStore, Protocol):
     async def apply(self, call_id: str, *events: Event) -> Call:
         """Brings the call forward by `state.apply`, in one transaction that no other writer can interleave with.
 
-        Each TurnSpoken that changes the call becomes the Turn whose index is the call's turn_count before it.
+        Each TurnSpoken that changes the call becomes the Turn whose index is the call's turn_count before it. What the
+        call costs other than before is what is spent other than before.
         Raises NotFound.
         """
 
@@ -102,6 +114,10 @@ class CallStore(PolicyStore, Protocol):
     async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
         """The calls of any account in this status, which is not final, that were last heard from at `since` or
         before, the quietest first."""
+
+    async def waiting(self, account_id: str | None = None) -> Sequence[Call]:
+        """The calls of this account, or of any, that wait for a person's yes or to be dialled after it, oldest
+        first."""
 
     async def beat(self, owner: str) -> None:
         """Says that `owner` is alive, by adding one to its count of beats."""

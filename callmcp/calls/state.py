@@ -12,14 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from callmcp.calls.approval import ApprovalState
+from callmcp.calls.cost import used
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Approved,
     Asked,
     Canceled,
+    Claimed,
     Detected,
     DialFailed,
     Dialled,
+    Disapproved,
     Disclosed,
     EndRequested,
     Event,
@@ -63,6 +68,7 @@ _ENDS: Mapping[type[Event], CallStatus] = {
 
 TRANSITIONS: Mapping[CallStatus, Mapping[type[Event], CallStatus]] = {
     CallStatus.QUEUED: {
+        Disapproved: CallStatus.CANCELED,
         Accepted: CallStatus.QUEUED,
         Dialled: CallStatus.INITIATED,
         Ringing: CallStatus.RINGING,
@@ -132,7 +138,7 @@ LOST = CallError(
 
 def apply(call: Call, event: Event) -> Call:
     """The call after `event`. The very same object when the event has nothing new to say."""
-    if _speaks_from_the_grave(call, event):
+    if _speaks_from_the_grave(call, event) or _decides_what_is_decided(call, event):
         return call
     lost_after_answer = call.status is CallStatus.UNKNOWN and call.answered_at is not None
     status = (_UNKNOWN_AFTER_ANSWER if lost_after_answer else TRANSITIONS[call.status]).get(type(event))
@@ -144,7 +150,32 @@ def apply(call: Call, event: Event) -> Call:
     if isinstance(event, _SIGNS_OF_LIFE) and not call.status.is_final:
         facts["heard_from_at"] = max(call.heard_from_at, event.at)
     changed = {name: value for name, value in facts.items() if getattr(call, name) != value}
-    return _truthful(replace(call, **changed)) if changed else call
+    return _settled(_truthful(replace(call, **changed))) if changed else call
+
+
+def _decides_what_is_decided(call: Call, event: Event) -> bool:
+    """Of two who decide about a call the first one does; nobody dials without a yes, and no two do with one."""
+    if not isinstance(event, _OF_APPROVAL):
+        return False
+    if call.approval is None or not call.waits:
+        return True
+    approved = call.approval.state is ApprovalState.APPROVED
+    if isinstance(event, Claimed):
+        return not approved
+    return isinstance(event, Approved) and (approved or event.at >= call.approval.expires_at)
+
+
+def _settled(call: Call) -> Call:
+    """What a call that is over has cost, also when a late event tells more of when it was answered."""
+    if call.cost is None or not call.status.is_final or call.ended_at is None:
+        return call
+    if call.end_reason is EndReason.CARRIER_SILENT:
+        settled = call.cost.reserved  # somebody may have been on the line all that time
+    elif call.answered_at is None and call.status is not CallStatus.COMPLETED:
+        settled = 0
+    else:
+        settled = used(call.cost, (call.ended_at - (call.answered_at or call.created_at)).total_seconds())
+    return call if settled == call.cost.settled else replace(call, cost=replace(call.cost, settled=settled))
 
 
 def _speaks_from_the_grave(call: Call, event: Event) -> bool:
@@ -216,16 +247,40 @@ def _why_ended(call: Call, event: Event) -> tuple[EndReason, CallError | None]:
             return reason, error
         case Canceled(reason=reason):
             return reason or call.end_reason or EndReason.ENDED_BY_CALLER, None
-        case FoundBusy():
-            return EndReason.BUSY, None
-        case NotAnswered():
-            return EndReason.NO_ANSWER, None
+        case Disapproved(reason=reason):
+            return reason, None
+        case FoundBusy() | NotAnswered():
+            return EndReason.BUSY if isinstance(event, FoundBusy) else EndReason.NO_ANSWER, None
         case DialFailed(reason=reason, error=error):
             return reason, error
         case GivenUp():
             return EndReason.CARRIER_SILENT, SILENT
         case _:
             return EndReason.SERVER_LOST, LOST
+
+
+def _approved(call: Call, event: Approved) -> dict[str, Any]:
+    return _decided(call, ApprovalState.APPROVED, event)
+
+
+def _disapproved(call: Call, event: Disapproved) -> dict[str, Any]:
+    return _decided(call, _DISAPPROVALS.get(event.reason, ApprovalState.WITHDRAWN), event)
+
+
+_DISAPPROVALS = {EndReason.DECLINED: ApprovalState.DECLINED, EndReason.EXPIRED: ApprovalState.EXPIRED}
+
+
+def _decided(call: Call, state: ApprovalState, event: Approved | Disapproved) -> dict[str, Any]:
+    if call.approval is None:
+        return {}
+    return {"approval": replace(call.approval, state=state, decided_at=event.at, decided_by=event.by)}
+
+
+def _claimed(call: Call, event: Claimed) -> dict[str, Any]:
+    if call.approval is None:
+        return {}
+    owner = event.by if event.carries else None
+    return {"approval": replace(call.approval, claimed_by=event.by), "owner": owner, "heard_from_at": event.at}
 
 
 def _accepted(call: Call, event: Accepted) -> dict[str, Any]:
@@ -318,7 +373,11 @@ def _judged(call: Call, event: Judged) -> dict[str, Any]:
 
 _BEFORE_ANSWER = frozenset({CallStatus.QUEUED, CallStatus.INITIATED, CallStatus.RINGING, CallStatus.UNKNOWN})
 
+_OF_APPROVAL = (Approved, Disapproved, Claimed)
 _FACTS: Mapping[type[Event], Callable[[Call, Any], dict[str, Any]]] = {
+    Approved: _approved,
+    Disapproved: _disapproved,
+    Claimed: _claimed,
     Accepted: _accepted,
     Answered: _answered,
     Detected: _detected,

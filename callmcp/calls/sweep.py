@@ -67,7 +67,8 @@ class Sweep:
         self._asked_at: dict[str, float] = {}
 
     async def beat(self) -> None:
-        """One heartbeat, and obedience to stored requests to end this process's calls."""
+        """One heartbeat, and obedience to what others stored: requests to end this process's calls, and a person's yes
+        to calls that waited for it."""
         try:
             await self._store.beat(self._owner)
         except Unavailable as trouble:
@@ -76,6 +77,7 @@ class Sweep:
         self.trouble = None
         for call in await self._store.to_end(self._owner):
             await self._calls.hang_up(call)
+        await self._calls.dial_approved()
 
     async def settle(self) -> None:
         """One look at the calls of processes that are gone, and at those that were quiet for too long."""
@@ -96,6 +98,8 @@ class Sweep:
             await asyncio.gather(*(self._settle_quiet(call) for call in quiet))
 
     async def _settle_quiet(self, call: Call) -> None:
+        if call.waits:
+            return
         now = self._clock.now()
         told = await self._asked(call)
         if told is None:

@@ -17,6 +17,8 @@ COMMANDS = {
     "calls": "List, show, end and place calls.",
     "opt-outs": "List, add and remove numbers that are never called again.",
     "limits": "Show and change who may be called, when and how often.",
+    "approvals": "List, approve and decline calls that wait for a person's yes.",
+    "prices": "List, set, import and export what a minute costs.",
     "audit": "Show who changed what, and which calls were refused.",
     "db": "Bring the database up to date, or copy it.",
     "doctor": "Check settings, database and carrier, and say what to mend.",

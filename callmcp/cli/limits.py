@@ -50,7 +50,8 @@ async def list_(*, account: str, as_json: bool) -> None:
 async def set_(*, agent_id: str | None, key_id: str | None, assignments: Sequence[str], account: str) -> None:
     """Set limits; those that are not named stay. An empty value takes one away.
 
-    Lists have commas: regions=US,CA. Hours are as hours=09:00-18:00, in some regions as region_hours=DE=09:00-20:00.
+    Lists have commas: regions=US,CA. Amounts are in whole units of the currency: spend_per_day=12.50. A person must say
+    yes to each call with approval=true. Hours are as hours=09:00-18:00, in some regions as region_hours=DE=09:00-20:00.
     """
     given = dict(map(_assignment, assignments))
     async with opened() as services:
@@ -58,7 +59,7 @@ async def set_(*, agent_id: str | None, key_id: str | None, assignments: Sequenc
         level, subject = await _subject(services, principal, agent_id, key_id)
         present = {one: limits for _, one, limits in await services.policy.limits(principal)}
         changed = limits_definition(present.get(subject, Limits())) | given
-        wanted = limits_of({name: value for name, value in changed.items() if value not in ("", [], {}, 0)})
+        wanted = limits_of({name: value for name, value in changed.items() if value not in ("", [], {}, 0, False)})
         await services.policy.set_limits(principal, level, subject, wanted)
     say(f"{level.value} {subject}: {json.dumps(limits_definition(wanted))}")
 
@@ -100,8 +101,12 @@ def _assignment(text: str) -> tuple[str, Any]:
         return name, [part.strip() for part in value.split(",") if part.strip()]
     if name == "region_hours":
         return name, dict(part.strip().partition("=")[::2] for part in value.split(",") if part.strip())
-    if name == "hours":
+    if name in {"hours", "spend_per_day", "spend_per_month"}:
         return name, value
+    if name == "approval":
+        if value not in {"true", "false", ""}:
+            raise InvalidArguments.of(name, f"{value!r} is neither true nor false")
+        return name, value == "true"
     if value and not value.isdigit():
         raise InvalidArguments.of(name, f"{value!r} is not a whole number")
     return name, int(value or 0)

@@ -262,8 +262,7 @@ async def _make_call(world: World, principal: Principal, arguments: MakeCall) ->
 
 
 async def _check_call(world: World, principal: Principal, arguments: CheckCall) -> Result:
-    facts, verdicts = await world.calls.check(principal, _request(arguments))
-    return Result(view=check_view(facts, verdicts))
+    return Result(view=check_view(await world.calls.check(principal, _request(arguments))))
 
 
 async def _add_opt_out(world: World, principal: Principal, arguments: AddOptOut) -> Result:
@@ -343,7 +342,8 @@ TOOLS: tuple[Tool, ...] = (
         "idempotency_key, and repeat the same request with the same key after a time-out; the first call comes back "
         "with replayed true. The same key with other arguments is an error. A status of unknown means that the "
         "carrier may have dialled: wait with get_call, do not place the call again. Malformed numbers, emergency "
-        "numbers and unknown agents are refused, and nothing is dialled. completed does not mean success: answered_by "
+        "numbers and unknown agents are refused, and nothing is dialled. With an approval in state requested the call "
+        "waits for a person's yes before it is dialled. completed does not mean success: answered_by "
         f"and outcome say who picked up and whether the goal was met. Needs the scope {Scope.CALLS_WRITE.value}.",
         scope=Scope.CALLS_WRITE,
         arguments=MakeCall,
@@ -358,8 +358,9 @@ TOOLS: tuple[Tool, ...] = (
         name="check_call",
         title="Check whether a call may be placed, without placing it",
         description="Check whether make_call with the same arguments would be allowed now, and why not: the verdict of "
-        "every rule at once (number, suppression list, consent, calling hours, rates), the local time at the callee "
-        "and the next time a call is allowed. Use it before you promise a call, or to plan when to place one; the "
+        "every rule at once (number, suppression list, consent, calling hours, rates, money), the local time at the "
+        "callee, the next time a call is allowed, what it may cost at the most and whether a person must approve it. "
+        "Use it before you promise a call, or to plan when to place one; the "
         "same rules are asked again by make_call. Dials nothing, reserves nothing, uses up no idempotency_key. Reads "
         f"only. Needs the scope {Scope.CALLS_READ.value}.",
         scope=Scope.CALLS_READ,

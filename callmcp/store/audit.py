@@ -6,7 +6,7 @@ from sqlalchemy import bindparam, insert, select
 
 from callmcp.identity.audit import Entry
 from callmcp.store.connection import Connection
-from callmcp.store.tables import AUDIT, audit_columns, audit_value
+from callmcp.store.policy_tables import AUDIT, audit_columns, audit_value
 
 _ADD = insert(AUDIT)
 _ENTRIES = (

@@ -8,6 +8,7 @@ from sqlalchemy import Select, Update, bindparam, delete, insert, select, tuple_
 
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
+from callmcp.calls.policy.money import Budget
 from callmcp.calls.policy.rates import Quota
 from callmcp.errors import Conflict, NotFound
 from callmcp.store import policy
@@ -17,6 +18,7 @@ from callmcp.store.tables import (
     CALL_FIELDS,
     CALLS,
     IS_LIVE,
+    MAY_WAIT,
     OWNERS,
     TURNS,
     Columns,
@@ -54,20 +56,24 @@ QUIET = (
     .order_by(CALLS.c.heard_from_at, CALLS.c.id)
     .limit(bindparam("limit"))
 )
+WAITING = select(CALLS).where(MAY_WAIT).order_by(CALLS.c.created_at, CALLS.c.id)
+WAITING_HERE = WAITING.where(CALLS.c.account_id == bindparam("account_id"))
 _FIRST_BEAT = InsertNew(OWNERS).values(id=bindparam("owner"), beats=1)
 _BEAT = update(OWNERS).where(OWNERS.c.id == bindparam("owner")).values(beats=OWNERS.c.beats + 1)
 _BEATS = select(OWNERS.c.id, OWNERS.c.beats)
 _FORGET_OWNER = delete(OWNERS).where(OWNERS.c.id == bindparam("owner"))
 
 
-def add(connection: Connection, call: Call, quotas: Sequence[Quota] = ()) -> Call:
+def add(connection: Connection, call: Call, quotas: Sequence[Quota] = (), budgets: Sequence[Budget] = ()) -> Call:
     if call.idempotency_key is not None:
         # Who repeats a request is not refused for what it did the first time.
         first = call_by_key(connection, call.account_id, call.idempotency_key)
         if first is not None:
             return first
-    policy.admit(connection, call, quotas)
+    policy.admit(connection, call, quotas, budgets)
     if connection.run(_ADD, call_columns(call)):
+        if call.cost is not None:
+            policy.spend(connection, call, call.cost.held)
         return call
     if call.idempotency_key is not None:
         # In PostgreSQL the insert waited for the other transaction's end, and a new statement sees what it committed.
@@ -115,6 +121,8 @@ def apply(connection: Connection, call_id: str, *events: Event) -> Call:
         connection.run(_update_of(changed), {"call_id": call_id} | call_columns(after, changed))
     if after.opt_out and not before.opt_out:
         policy.add_opt_outs(connection, [opt_out_in(after, events)])
+    if after.cost is not None and before.cost is not None and after.cost.held != before.cost.held:
+        policy.spend(connection, after, after.cost.held - before.cost.held)
     if turns:
         connection.run_many(_ADD_TURN, [turn_columns(call_id, turn) for turn in turns])
     return after
@@ -208,6 +216,12 @@ def to_end(connection: Connection, owner: str) -> Sequence[Call]:
 def quiet(connection: Connection, status: CallStatus, since: datetime, limit: int) -> Sequence[Call]:
     rows = connection.all(QUIET, {"status": status.value, "since": micros(since), "limit": limit})
     return [call_value(row) for row in rows]
+
+
+def waiting(connection: Connection, account_id: str | None) -> Sequence[Call]:
+    statement = WAITING if account_id is None else WAITING_HERE
+    rows = connection.all(statement, {} if account_id is None else {"account_id": account_id})
+    return [call for call in map(call_value, rows) if call.waits]
 
 
 def beat(connection: Connection, owner: str) -> None:

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy import money, rates
+from callmcp.calls.policy.facts import LaidDown, Verdict
 from callmcp.calls.policy.limits import Level, Limits
+from callmcp.calls.policy.money import Budget
+from callmcp.calls.policy.opt_out import opted_out
+from callmcp.calls.policy.prices import Price, prices_for
 from callmcp.calls.policy.rates import Exhausted, Period, Quota
 from callmcp.calls.ports import NotAdded
 from callmcp.calls.refusals import Refusal
@@ -36,6 +41,7 @@ class MemoryStore:
         self._beats: dict[str, int] = {}
         self._opt_outs: dict[tuple[str, str], OptOut] = {}
         self._limits: dict[tuple[str, Level, str], Limits] = {}
+        self._prices: dict[tuple[str, str], Price] = {}
         self._refusals: list[Refusal] = []
         self._entries: list[Entry] = []
 
@@ -125,16 +131,16 @@ class MemoryStore:
     async def agent_versions(self, agent_id: str) -> Sequence[Agent]:
         return self._agent_versions.get(storable(agent_id), [])[::-1]
 
-    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
+    async def add(self, call: Call, quotas: Sequence[Quota] = (), budgets: Sequence[Budget] = ()) -> Call:
         call = storable(call)
         if call.idempotency_key is not None:
             first = await self.call_by_key(call.account_id, call.idempotency_key)
             if first is not None:
                 return first
         if (call.account_id, call.to) in self._opt_outs:
-            raise NotAdded(None)
-        for exhausted in await self.exhausted(call, quotas):
-            raise NotAdded(exhausted)
+            raise NotAdded(opted_out(call.to))
+        for refused in await self.counted(call, quotas, budgets):
+            raise NotAdded(refused)
         if call.id in self._calls:
             raise Conflict(f"There is a call {call.id!r} already.", code="call_exists")
         if call.idempotency_key is not None:
@@ -159,10 +165,24 @@ class MemoryStore:
     async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
         return self._opt_outs.pop((account_id, number), None)
 
-    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
-        wanted = {Level.ACCOUNT: account_id, Level.AGENT: agent_id, Level.KEY: key_id}
-        found = {level: self._limits.get((account_id, level, subject)) for level, subject in wanted.items()}
-        return {level: limits for level, limits in found.items() if limits is not None}
+    async def laid_down(self, account_id: str, *, agent_id: str, key_id: str, number: str) -> LaidDown:
+        subjects = {Level.ACCOUNT: account_id, Level.AGENT: agent_id, Level.KEY: key_id}
+        found = {level: self._limits.get((account_id, level, subject)) for level, subject in subjects.items()}
+        wanted = set(prices_for(number))
+        return LaidDown(
+            limits={level: limits for level, limits in found.items() if limits is not None},
+            opt_out=self._opt_outs.get((account_id, number)),
+            prices={price.of: price.per_minute for price in await self.prices(account_id) if price.of in wanted},
+        )
+
+    async def prices(self, account_id: str) -> Sequence[Price]:
+        return [price for (owner, _), price in sorted(self._prices.items()) if owner == account_id]
+
+    async def set_price(self, price: Price) -> None:
+        self._prices[price.account_id, price.of] = price
+
+    async def remove_price(self, account_id: str, of: str) -> Price | None:
+        return self._prices.pop((account_id, of), None)
 
     async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
         found = [(level, subject, one) for (owner, level, subject), one in self._limits.items() if owner == account_id]
@@ -173,8 +193,22 @@ class MemoryStore:
         if limits is not None:
             self._limits[account_id, level, subject_id] = limits
 
-    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
-        return [found for quota in quotas if (found := self._exhausted(call, quota)) is not None]
+    async def counted(self, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]) -> Sequence[Verdict]:
+        verdicts = [rates.verdict(found) for quota in quotas if (found := self._exhausted(call, quota)) is not None]
+        if call.cost is not None:
+            told = (money.verdict(budget, self._spent(call, budget), call.cost) for budget in budgets)
+            verdicts += [verdict for verdict in told if not verdict.allowed]
+        return verdicts
+
+    def _spent(self, call: Call, budget: Budget) -> int:
+        name = budget.counted.value
+        return sum(
+            other.cost.held
+            for other in self._calls.values()
+            if other.cost is not None
+            and getattr(other, name) == getattr(call, name)
+            and budget.since <= other.created_at.astimezone(UTC).date() < budget.until
+        )
 
     def _exhausted(self, call: Call, quota: Quota) -> Exhausted | None:
         name = quota.counted.value
@@ -266,6 +300,10 @@ class MemoryStore:
     async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
         found = [c for c in self._calls.values() if c.status is status and c.heard_from_at <= since]
         return sorted(found, key=lambda call: (call.heard_from_at, call.id))[:limit]
+
+    async def waiting(self, account_id: str | None = None) -> Sequence[Call]:
+        found = [c for c in self._calls.values() if c.waits and account_id in {None, c.account_id}]
+        return sorted(found, key=_age)
 
     async def beat(self, owner: str) -> None:
         owner = storable(owner)

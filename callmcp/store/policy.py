@@ -1,34 +1,40 @@
 """What is asked of the database about limits, the suppression list and refusals. Each function is one job of a lane."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import UTC, timedelta
 from typing import Any
 
-from sqlalchemy import ScalarSelect, Select, bindparam, delete, select, text, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, select, text, update
 
 from callmcp.calls.model import Call
 from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy import money, rates
+from callmcp.calls.policy.facts import LaidDown, Verdict
 from callmcp.calls.policy.limits import Level, Limits
+from callmcp.calls.policy.money import Budget
+from callmcp.calls.policy.opt_out import opted_out
+from callmcp.calls.policy.prices import MOST_PRICES, Price, prices_for
 from callmcp.calls.policy.rates import Counted, Exhausted, Period, Quota
 from callmcp.calls.ports import NotAdded
 from callmcp.calls.refusals import Refusal
 from callmcp.store.connection import Connection, InsertNew
-from callmcp.store.tables import (
-    CALLS,
-    IS_LIVE,
+from callmcp.store.policy_tables import (
     LIMITS,
     OPT_OUTS,
+    PRICES,
     REFUSALS,
+    SPEND,
     limits_columns,
     limits_value,
-    micros,
-    moment,
     opt_out_columns,
     opt_out_value,
+    price_columns,
+    price_value,
     refusal_columns,
     refusal_value,
 )
+from callmcp.store.tables import CALLS, IS_LIVE, micros, moment
 
 _OPT_OUT = select(OPT_OUTS).where(
     OPT_OUTS.c.account_id == bindparam("account_id"), OPT_OUTS.c.number == bindparam("number")
@@ -64,6 +70,24 @@ _REFUSALS = (
     .order_by(REFUSALS.c.at.desc(), REFUSALS.c.id.desc())
     .limit(bindparam("limit"))
 )
+_PRICES = select(PRICES).where(PRICES.c.account_id == bindparam("account_id")).order_by(PRICES.c.of)
+_PRICES_OF = select(PRICES).where(
+    PRICES.c.account_id == bindparam("account_id"), PRICES.c.of.in_([bindparam(f"of_{n}") for n in range(MOST_PRICES)])
+)
+_IS_PRICE = (PRICES.c.account_id == bindparam("account")) & (PRICES.c.of == bindparam("what"))
+_PRICE = select(PRICES).where(_IS_PRICE)
+_ADD_PRICE = InsertNew(PRICES)
+_CHANGE_PRICE = update(PRICES).where(_IS_PRICE).values(per_minute=bindparam("per_minute"))
+_REMOVE_PRICE = delete(PRICES).where(_IS_PRICE)
+_SPENT = select(func.coalesce(func.sum(SPEND.c.micros), 0)).where(
+    SPEND.c.subject_id == bindparam("subject"), SPEND.c.day >= bindparam("since"), SPEND.c.day < bindparam("until")
+)
+_SPEND = (
+    update(SPEND)
+    .where(SPEND.c.subject_id == bindparam("subject"), SPEND.c.day == bindparam("on"))
+    .values(micros=SPEND.c.micros + bindparam("more"))
+)
+_FIRST_SPEND = InsertNew(SPEND)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:account_id, 7))")
 """One call of an account is admitted at a time: of two that count at once, each would find room for itself."""
 
@@ -88,17 +112,45 @@ def _nth(period: Period, counted: Counted, suffix: str) -> ScalarSelect[Any]:
     return newest_first.limit(1).offset(bindparam(f"before{suffix}")).scalar_subquery()
 
 
-def admit(connection: Connection, call: Call, quotas: Sequence[Quota]) -> None:
+def admit(connection: Connection, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]) -> None:
     """Raises NotAdded."""
-    if quotas and not connection.is_sqlite:
+    if (quotas or budgets) and not connection.is_sqlite:
         connection.one(_LOCK, {"account_id": call.account_id})
     if opt_out(connection, call.account_id, call.to) is not None:
-        raise NotAdded(None)
-    if quotas and (found := exhausted(connection, call, quotas)):
-        raise NotAdded(found[0])
+        raise NotAdded(opted_out(call.to))
+    if refused := counted(connection, call, quotas, budgets):
+        raise NotAdded(refused[0])
 
 
-def exhausted(connection: Connection, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
+def counted(
+    connection: Connection, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]
+) -> Sequence[Verdict]:
+    """What the quotas and budgets that are exhausted say."""
+    verdicts = [rates.verdict(one) for one in _exhausted_of(connection, call, quotas)]
+    if call.cost is not None:
+        told = (money.verdict(one, _spent(connection, call, one), call.cost) for one in budgets)
+        verdicts += [verdict for verdict in told if not verdict.allowed]
+    return verdicts
+
+
+def spend(connection: Connection, call: Call, micros: int) -> None:
+    """Counts so much more, or less, as spent on the day that the call was placed."""
+    day = call.created_at.astimezone(UTC).date().isoformat()
+    for subject in (call.account_id, call.agent_id, call.key_id):  # in one order, so that no two wait for each other
+        binds = {"subject": subject, "on": day, "more": micros}
+        if not connection.run(_SPEND, binds):
+            connection.run(_FIRST_SPEND, {"subject_id": subject, "day": day, "micros": 0})
+            connection.run(_SPEND, binds)
+
+
+def _spent(connection: Connection, call: Call, budget: Budget) -> int:
+    subject = getattr(call, budget.counted.value)
+    days = {"since": budget.since.isoformat(), "until": budget.until.isoformat()}
+    row = connection.one(_SPENT, {"subject": subject, **days})
+    return 0 if row is None else int(row[0])
+
+
+def _exhausted_of(connection: Connection, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
     if not quotas:
         return []
     binds: dict[str, Any] = {counted.value: getattr(call, counted.value) for counted in Counted}
@@ -141,10 +193,32 @@ def remove_opt_out(connection: Connection, account_id: str, number: str) -> OptO
     return found
 
 
-def limits(connection: Connection, account_id: str, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
+def laid_down(connection: Connection, account_id: str, agent_id: str, key_id: str, number: str) -> LaidDown:
     binds = {"account_id": account_id, "account": account_id, "agent_id": agent_id, "key_id": key_id}
     found = {level: limits for level, _, limits in map(limits_value, connection.all(_LIMITS, binds))}
-    return {level: found[level] for level in Level if level in found}
+    names = prices_for(number)
+    wanted = {f"of_{n}": names[n] if n < len(names) else "" for n in range(MOST_PRICES)}
+    return LaidDown(
+        limits={level: found[level] for level in Level if level in found},
+        opt_out=opt_out(connection, account_id, number),
+        prices={of: price for _, of, price in connection.all(_PRICES_OF, {"account_id": account_id, **wanted})},
+    )
+
+
+def prices(connection: Connection, account_id: str) -> Sequence[Price]:
+    return [price_value(row) for row in connection.all(_PRICES, {"account_id": account_id})]
+
+
+def set_price(connection: Connection, price: Price) -> None:
+    if not connection.run(_ADD_PRICE, price_columns(price)):
+        binds = {"account": price.account_id, "what": price.of, "per_minute": price.per_minute}
+        connection.run(_CHANGE_PRICE, binds)
+
+
+def remove_price(connection: Connection, account_id: str, of: str) -> Price | None:
+    row = connection.one(_PRICE, {"account": account_id, "what": of})
+    connection.run(_REMOVE_PRICE, {"account": account_id, "what": of})
+    return None if row is None else price_value(row)
 
 
 def all_limits(connection: Connection, account_id: str) -> Sequence[tuple[Level, str, Limits]]:

@@ -10,8 +10,11 @@ from callmcp.agents.model import Agent
 from callmcp.calls.events import Event
 from callmcp.calls.model import Call, CallFilter, CallStatus, Position, Turn
 from callmcp.calls.optouts import OptOut
+from callmcp.calls.policy.facts import LaidDown, Verdict
 from callmcp.calls.policy.limits import Level, Limits
-from callmcp.calls.policy.rates import Exhausted, Quota
+from callmcp.calls.policy.money import Budget
+from callmcp.calls.policy.prices import Price
+from callmcp.calls.policy.rates import Quota
 from callmcp.calls.refusals import Refusal
 from callmcp.errors import Unavailable
 from callmcp.identity.audit import Entry
@@ -140,8 +143,8 @@ class SqlStore:
     async def save_agent(self, agent: Agent) -> None:
         await self._write(agents.save_agent, agent)
 
-    async def add(self, call: Call, quotas: Sequence[Quota] = ()) -> Call:
-        return await self._write(calls.add, call, quotas)
+    async def add(self, call: Call, quotas: Sequence[Quota] = (), budgets: Sequence[Budget] = ()) -> Call:
+        return await self._write(calls.add, call, quotas, budgets)
 
     async def opt_out(self, account_id: str, number: str) -> OptOut | None:
         return await self._look_up(policy.opt_out, account_id, number)
@@ -155,8 +158,17 @@ class SqlStore:
     async def remove_opt_out(self, account_id: str, number: str) -> OptOut | None:
         return await self._write(policy.remove_opt_out, account_id, number)
 
-    async def limits(self, account_id: str, *, agent_id: str, key_id: str) -> Mapping[Level, Limits]:
-        return await self._look_up(policy.limits, account_id, agent_id, key_id)
+    async def laid_down(self, account_id: str, *, agent_id: str, key_id: str, number: str) -> LaidDown:
+        return await self._look_up(policy.laid_down, account_id, agent_id, key_id, number)
+
+    async def prices(self, account_id: str) -> Sequence[Price]:
+        return await self._read(policy.prices, account_id)
+
+    async def set_price(self, price: Price) -> None:
+        await self._write(policy.set_price, price)
+
+    async def remove_price(self, account_id: str, of: str) -> Price | None:
+        return await self._write(policy.remove_price, account_id, of)
 
     async def all_limits(self, account_id: str) -> Sequence[tuple[Level, str, Limits]]:
         return await self._read(policy.all_limits, account_id)
@@ -164,8 +176,8 @@ class SqlStore:
     async def set_limits(self, account_id: str, level: Level, subject_id: str, limits: Limits | None) -> None:
         await self._write(policy.set_limits, account_id, level, subject_id, limits)
 
-    async def exhausted(self, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
-        return await self._read(policy.exhausted, call, quotas)
+    async def counted(self, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]) -> Sequence[Verdict]:
+        return await self._read(policy.counted, call, quotas, budgets)
 
     async def add_refusal(self, refusal: Refusal) -> None:
         await self._write(policy.add_refusal, refusal)
@@ -213,6 +225,9 @@ class SqlStore:
 
     async def quiet(self, status: CallStatus, *, since: datetime, limit: int = 500) -> Sequence[Call]:
         return await self._read(calls.quiet, status, since, limit)
+
+    async def waiting(self, account_id: str | None = None) -> Sequence[Call]:
+        return await self._read(calls.waiting, account_id)
 
     async def beat(self, owner: str) -> None:
         await self._write(calls.beat, owner)

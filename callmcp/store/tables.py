@@ -18,6 +18,8 @@ from sqlmodel import Field, SQLModel
 
 from callmcp.agents.model import Agent
 from callmcp.agents.questions import AnswerType, Question
+from callmcp.calls.approval import Approval, ApprovalState
+from callmcp.calls.cost import Cost
 from callmcp.calls.model import (
     LIVE,
     Answer,
@@ -34,10 +36,6 @@ from callmcp.calls.model import (
     Speaker,
     Turn,
 )
-from callmcp.calls.optouts import OptOut, OptOutSource
-from callmcp.calls.policy.limits import Level, Limits, limits_definition, limits_of
-from callmcp.calls.refusals import Refusal
-from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey, Scope
 
 S = TypeVar("S")
@@ -48,6 +46,9 @@ Row = Sequence[Any]
 
 IS_LIVE = text("status IN ({})".format(", ".join(f"'{status}'" for status in sorted(LIVE))))
 """Literal, not bound: SQLite uses a partial index only for a query that repeats the index's own condition."""
+
+MAY_WAIT = text("status = 'queued' AND approval IS NOT NULL")
+"""Literal for the same reason."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -104,9 +105,9 @@ def key_columns(key: ApiKey) -> Columns:
         "scopes": json.dumps(sorted(key.scopes)),
         "agent_ids": json.dumps(sorted(key.agent_ids)),
         "created_at": micros(key.created_at),
-        "expires_at": _or_none(micros, key.expires_at),
-        "revoked_at": _or_none(micros, key.revoked_at),
-        "last_used_at": _or_none(micros, key.last_used_at),
+        "expires_at": or_none(micros, key.expires_at),
+        "revoked_at": or_none(micros, key.revoked_at),
+        "last_used_at": or_none(micros, key.last_used_at),
     }
 
 
@@ -121,9 +122,9 @@ def key_value(row: Row) -> ApiKey:
         scopes=frozenset(map(Scope, json.loads(scopes))),
         agent_ids=frozenset(json.loads(agent_ids)),
         created_at=moment(created_at),
-        expires_at=_or_none(moment, expires_at),
-        revoked_at=_or_none(moment, revoked_at),
-        last_used_at=_or_none(moment, used_at),
+        expires_at=or_none(moment, expires_at),
+        revoked_at=or_none(moment, revoked_at),
+        last_used_at=or_none(moment, used_at),
     )
 
 
@@ -259,6 +260,7 @@ class CallRow(SQLModel, table=True):
         Index("ix_calls_live", "account_id", "created_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_carried", "owner", "end_requested_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
         Index("ix_calls_quiet", "status", "heard_from_at", sqlite_where=IS_LIVE, postgresql_where=IS_LIVE),
+        Index("ix_calls_waiting", "account_id", "created_at", sqlite_where=MAY_WAIT, postgresql_where=MAY_WAIT),
         Index("ix_calls_carrier_id", "carrier_id"),
         Index(
             "ux_calls_idempotency_key",
@@ -283,7 +285,10 @@ class CallRow(SQLModel, table=True):
     language: str
     voicemail_message: str | None
     questions: str
+    recipient_timezone: str | None
     consent: str | None
+    approval: str | None
+    cost: str | None
     idempotency_key: str | None
     fingerprint: str
     carrier: str
@@ -335,7 +340,10 @@ def call_value(row: Row) -> Call:
         language,
         voicemail_message,
         questions,
+        recipient_timezone,
         consent,
+        approval,
+        cost,
         idempotency_key,
         fingerprint,
         carrier,
@@ -373,7 +381,10 @@ def call_value(row: Row) -> Call:
         language=language,
         voicemail_message=voicemail_message,
         questions=_questions(questions),
-        consent=_or_none(_consent, consent),
+        recipient_timezone=recipient_timezone,
+        consent=or_none(_consent, consent),
+        approval=or_none(_approval, approval),
+        cost=or_none(_cost, cost),
         idempotency_key=idempotency_key,
         fingerprint=fingerprint,
         carrier=carrier,
@@ -383,19 +394,19 @@ def call_value(row: Row) -> Call:
         status=CallStatus(status),
         created_at=moment(created_at),
         heard_from_at=moment(heard_from_at),
-        end_requested_at=_or_none(moment, end_requested_at),
-        answered_at=_or_none(moment, answered_at),
-        ended_at=_or_none(moment, ended_at),
-        answered_by=_or_none(AnsweredBy, answered_by),
-        end_reason=_or_none(EndReason, end_reason),
-        outcome=_or_none(_outcome, outcome),
+        end_requested_at=or_none(moment, end_requested_at),
+        answered_at=or_none(moment, answered_at),
+        ended_at=or_none(moment, ended_at),
+        answered_by=or_none(AnsweredBy, answered_by),
+        end_reason=or_none(EndReason, end_reason),
+        outcome=or_none(_outcome, outcome),
         opt_out=bool(opt_out),
         disclosure_spoken=bool(disclosure_spoken),
         voicemail_left=bool(voicemail_left),
-        recording=_or_none(_recording, recording),
+        recording=or_none(_recording, recording),
         breaks=breaks,
         turn_count=turn_count,
-        error=_or_none(_error, error),
+        error=or_none(_error, error),
     )
 
 
@@ -403,7 +414,7 @@ def _word(member: StrEnum) -> str:
     return member.value
 
 
-def _json_of(value: Outcome | CallError | Recording) -> str:
+def _json_of(value: Outcome | CallError | Recording | Cost) -> str:
     return json.dumps(asdict(value))
 
 
@@ -426,6 +437,21 @@ def _consent(column: str) -> Consent:
     return Consent(**{**stored, "obtained_at": datetime.fromisoformat(stored["obtained_at"])})
 
 
+def _json_of_approval(approval: Approval) -> str:
+    times = {"expires_at": micros(approval.expires_at), "decided_at": or_none(micros, approval.decided_at)}
+    return json.dumps({**asdict(approval), **times})
+
+
+def _approval(column: str) -> Approval:
+    stored = json.loads(column)
+    times = {"expires_at": moment(stored["expires_at"]), "decided_at": or_none(moment, stored["decided_at"])}
+    return Approval(**{**stored, **times, "state": ApprovalState(stored["state"])})
+
+
+def _cost(column: str) -> Cost:
+    return Cost(**json.loads(column))
+
+
 def _recording(column: str) -> Recording:
     stored = json.loads(column)
     return Recording(**{**stored, "status": RecordingStatus(stored["status"])})
@@ -439,6 +465,8 @@ _CALL_WRITERS: Mapping[str, Callable[[Any], Any]] = {
     "metadata": _json_of_mapping,
     "questions": _json_questions,
     "consent": _json_of_consent,
+    "approval": _json_of_approval,
+    "cost": _json_of,
     "recording": _json_of,
     "status": _word,
     "created_at": micros,
@@ -481,120 +509,6 @@ def turn_value(row: Row) -> Turn:
     return Turn(index=index, at=moment(at), speaker=Speaker(speaker), text=text)
 
 
-class OptOutRow(SQLModel, table=True):
-    __tablename__ = "opt_outs"
-
-    account_id: str = Field(primary_key=True)
-    number: str = Field(primary_key=True)
-    source: str
-    reason: str
-    call_id: str | None
-    created_at: int = Field(sa_type=BigInteger)
-
-
-def opt_out_columns(opt_out: OptOut) -> Columns:
-    return {**asdict(opt_out), "source": opt_out.source.value, "created_at": micros(opt_out.created_at)}
-
-
-def opt_out_value(row: Row) -> OptOut:
-    account_id, number, source, reason, call_id, created_at = row
-    return OptOut(
-        account_id=account_id,
-        number=number,
-        source=OptOutSource(source),
-        reason=reason,
-        call_id=call_id,
-        created_at=moment(created_at),
-    )
-
-
-class LimitsRow(SQLModel, table=True):
-    """The limits of an account, an agent or a key, by its id; JSON, since nothing is looked for in them."""
-
-    __tablename__ = "limits"
-
-    subject_id: str = Field(primary_key=True)
-    account_id: str = Field(index=True)
-    level: str
-    definition: str
-
-
-def limits_columns(account_id: str, level: Level, subject_id: str, limits: Limits) -> Columns:
-    definition = json.dumps(limits_definition(limits))
-    return {"subject_id": subject_id, "account_id": account_id, "level": level.value, "definition": definition}
-
-
-def limits_value(row: Row) -> tuple[Level, str, Limits]:
-    subject_id, _, level, definition = row
-    return Level(level), subject_id, limits_of(json.loads(definition))
-
-
-class RefusalRow(SQLModel, table=True):
-    __tablename__ = "refusals"
-    __table_args__ = (Index("ix_refusals_account", "account_id", "at", "id"),)
-
-    id: str = Field(primary_key=True)
-    account_id: str
-    key_id: str
-    agent_id: str
-    to: str
-    rule: str
-    level: str
-    code: str
-    reason: str
-    retry_at: int | None = Field(default=None, sa_type=BigInteger)
-    at: int = Field(sa_type=BigInteger)
-
-
-def refusal_columns(refusal: Refusal) -> Columns:
-    times = {"retry_at": _or_none(micros, refusal.retry_at), "at": micros(refusal.at)}
-    return {**asdict(refusal), "level": refusal.level.value, **times}
-
-
-def refusal_value(row: Row) -> Refusal:
-    *texts, retry_at, at = row
-    names = ("id", "account_id", "key_id", "agent_id", "to", "rule", "level", "code", "reason")
-    fields = dict(zip(names, texts, strict=True))
-    fields["level"] = Level(fields["level"])
-    return Refusal(**fields, retry_at=_or_none(moment, retry_at), at=moment(at))
-
-
-class AuditRow(SQLModel, table=True):
-    """Only ever added to: the migration has triggers that refuse anything else."""
-
-    __tablename__ = "audit"
-    __table_args__ = (Index("ix_audit_account", "account_id", "at"),)
-
-    id: str = Field(primary_key=True)
-    account_id: str
-    at: int = Field(sa_type=BigInteger)
-    actor: str
-    action: str
-    subject: str
-    before: str | None
-    after: str | None
-    reason: str
-
-
-def audit_columns(entry: Entry) -> Columns:
-    return {**asdict(entry), "at": micros(entry.at)}
-
-
-def audit_value(row: Row) -> Entry:
-    entry_id, account_id, at, actor, action, subject, before, after, reason = row
-    return Entry(
-        id=entry_id,
-        account_id=account_id,
-        at=moment(at),
-        actor=actor,
-        action=action,
-        subject=subject,
-        before=before,
-        after=after,
-        reason=reason,
-    )
-
-
 class OwnerRow(SQLModel, table=True):
     """A process that carries calls, and how often it has said that it is alive."""
 
@@ -604,22 +518,18 @@ class OwnerRow(SQLModel, table=True):
     beats: int = Field(sa_type=BigInteger)
 
 
-def _or_none(convert: Callable[[S], T], value: S | None) -> T | None:
+def or_none(convert: Callable[[S], T], value: S | None) -> T | None:
     return None if value is None else convert(value)
 
 
-def _table(row: type[SQLModel]) -> Table:
+def table(row: type[SQLModel]) -> Table:
     return SQLModel.metadata.tables[str(row.__tablename__)]
 
 
-ACCOUNTS = _table(AccountRow)
-KEYS = _table(KeyRow)
-AGENTS = _table(AgentRow)
-AGENT_VERSIONS = _table(AgentVersionRow)
-CALLS = _table(CallRow)
-TURNS = _table(TurnRow)
-OWNERS = _table(OwnerRow)
-OPT_OUTS = _table(OptOutRow)
-LIMITS = _table(LimitsRow)
-REFUSALS = _table(RefusalRow)
-AUDIT = _table(AuditRow)
+ACCOUNTS = table(AccountRow)
+KEYS = table(KeyRow)
+AGENTS = table(AgentRow)
+AGENT_VERSIONS = table(AgentVersionRow)
+CALLS = table(CallRow)
+TURNS = table(TurnRow)
+OWNERS = table(OwnerRow)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from callmcp.calls.cost import amount, decimal
 from callmcp.errors import InvalidArguments, Problem
 
 EVERY_REGION = "*"
@@ -61,8 +62,9 @@ class Limits:
 
     `regions` (ISO 3166) are the only ones that may be called, `allow_prefixes` and `deny_prefixes` narrow that further;
     `hours` are at the called party, `region_hours` in place of them in some regions. The counts are of calls of this
-    key, this agent or this account; those to one `destination` are of the whole account. `consent` names the regions
-    whose calls need it, `*` for all.
+    key, this agent or this account; those to one `destination` are of the whole account. Spending is in micro-units
+    of the deployment's currency, by the days and months of UTC. With `approval` a person must say yes to each call.
+    `consent` names the regions whose calls need it, `*` for all.
     """
 
     regions: frozenset[str] = frozenset()
@@ -77,6 +79,9 @@ class Limits:
     destination_per_day: int = 0
     destination_at_once: int = 0
     destination_pause_seconds: int = 0
+    spend_per_day: int = 0
+    spend_per_month: int = 0
+    approval: bool = False
     consent: frozenset[str] = frozenset()
 
 
@@ -86,6 +91,7 @@ MOST = 1_000_000
 
 _SETS = ("regions", "consent")
 _PREFIXES = ("allow_prefixes", "deny_prefixes")
+_AMOUNTS = ("spend_per_day", "spend_per_month")
 
 
 def limits_definition(limits: Limits) -> dict[str, Any]:
@@ -97,6 +103,8 @@ def limits_definition(limits: Limits) -> dict[str, Any]:
             continue
         if one.name == "hours":
             given[one.name] = str(value)
+        elif one.name in _AMOUNTS:
+            given[one.name] = decimal(value)
         elif one.name == "region_hours":
             given[one.name] = {region: str(hours) for region, hours in sorted(value.items())}
         else:
@@ -134,6 +142,12 @@ def _checked(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON is any value
         if wrong:
             raise ValueError(f"{wrong[0]!r} is not the beginning of a number such as +4930")
         return tuple(sorted(value))
+    if name in _AMOUNTS:
+        return amount(str(value))
+    if name == "approval":
+        if not isinstance(value, bool):
+            raise ValueError("must be true or false")
+        return value
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise ValueError(f"must be a whole number from 0, which sets no limit, to {MOST}")
     return value

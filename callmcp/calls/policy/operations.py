@@ -4,10 +4,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from callmcp.calls.model import CallRequest, PhoneNumber
+from callmcp.calls.cost import decimal
+from callmcp.calls.model import Call, CallRequest, PhoneNumber
 from callmcp.calls.optouts import OptOut, OptOutSource
 from callmcp.calls.policy.facts import Facts, Verdict
 from callmcp.calls.policy.limits import NO_LIMITS, Level, Limits, limits_definition
+from callmcp.calls.policy.prices import Price, per_minute, priced
+from callmcp.calls.policy.rules import verdicts
 from callmcp.calls.ports import NumberPlan, PolicyStore
 from callmcp.calls.refusals import Refusal
 from callmcp.clock import Clock
@@ -18,9 +21,14 @@ from callmcp.identity.model import Principal, Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What whoever runs the server lays down for all accounts. `strict_numbers` and `trusts_zone` as in Facts."""
+    """What whoever runs the server lays down for all accounts. `strict_numbers`, `trusts_zone` and `currency` as in
+    Facts. `per_minute` is what a minute costs where no price says otherwise; `approval_seconds` how long a call waits
+    for a person's yes."""
 
     limits: Limits = NO_LIMITS
+    currency: str = "USD"
+    per_minute: int = 0
+    approval_seconds: int = 3600
     strict_numbers: bool = False
     trusts_zone: bool = False
 
@@ -46,36 +54,61 @@ class Policy:
 
     async def facts(self, principal: Principal, request: CallRequest) -> Facts:
         """All that the rules ask about, as of now."""
-        given = await self._store.limits(principal.account_id, agent_id=request.agent_id, key_id=principal.key_id)
+        return await self._facts(principal.account_id, principal.key_id, request)
+
+    async def recheck(self, call: Call) -> Verdict | None:
+        """What a rule says against a call that waited and is to be dialled now: the list, the hours and the limits may
+        not be what they were. None: nothing."""
+        request = CallRequest(
+            agent_id=call.agent_id,
+            to=PhoneNumber(call.to),
+            recipient_timezone=call.recipient_timezone,
+            consent=call.consent,
+        )
+        facts = await self._facts(call.account_id, call.key_id, request)
+        refused = next((verdict for verdict in verdicts(facts) if not verdict.allowed), None)
+        if refused is not None:
+            await self._remember(call.account_id, call.key_id, request, refused)
+        return refused
+
+    async def _facts(self, account_id: str, key_id: str, request: CallRequest) -> Facts:
+        number = request.to.e164
+        given = await self._store.laid_down(account_id, agent_id=request.agent_id, key_id=key_id, number=number)
         return Facts(
             request=request,
             now=self._clock.now(),
             looks=self._numbers.looks(request.to),
-            limits={Level.DEPLOYMENT: self._deployment.limits, **given},
-            opt_out=await self._store.opt_out(principal.account_id, request.to.e164),
+            limits={Level.DEPLOYMENT: self._deployment.limits, **given.limits},
+            opt_out=given.opt_out,
+            per_minute=per_minute(number, given.prices, self._deployment.per_minute),
+            currency=self._deployment.currency,
+            approval_seconds=self._deployment.approval_seconds,
             strict_numbers=self._deployment.strict_numbers,
             trusts_zone=self._deployment.trusts_zone,
         )
 
     async def refused(self, principal: Principal, request: CallRequest, verdict: Verdict) -> Refused:
         """The refusal, remembered, to raise."""
-        level = verdict.level or Level.DEPLOYMENT
+        refusal = await self._remember(principal.account_id, principal.key_id, request, verdict)
+        words = f"{verdict.reason} (refusal {refusal.id}: the rule {refusal.rule}, laid down for the {refusal.level})"
+        return Refused(words, code=refusal.code, retry_at=refusal.retry_at, refusal_id=refusal.id, rule=refusal.rule)
+
+    async def _remember(self, account_id: str, key_id: str, request: CallRequest, verdict: Verdict) -> Refusal:
         refusal = Refusal(
             id=f"ref_{secrets.token_hex(8)}",
-            account_id=principal.account_id,
-            key_id=principal.key_id,
+            account_id=account_id,
+            key_id=key_id,
             agent_id=request.agent_id,
             to=request.to.e164,
             rule=verdict.rule,
-            level=level,
+            level=verdict.level or Level.DEPLOYMENT,
             code=verdict.code or "refused",
             reason=verdict.reason,
             retry_at=verdict.retry_at,
             at=self._clock.now(),
         )
         await self._store.add_refusal(refusal)
-        words = f"{verdict.reason} (refusal {refusal.id}: the rule {refusal.rule}, laid down for the {level.value})"
-        return Refused(words, code=refusal.code, retry_at=refusal.retry_at, refusal_id=refusal.id, rule=refusal.rule)
+        return refusal
 
     async def refusals(self, principal: Principal, *, limit: int = 100) -> Sequence[Refusal]:
         principal.require(Scope.CALLS_READ)
@@ -170,6 +203,39 @@ class Policy:
             subject=subject_id,
             before=None if was is None else limits_definition(was),
             after=None if limits is None else limits_definition(limits),
+        )
+
+    # Prices.
+
+    async def prices(self, principal: Principal) -> Sequence[Price]:
+        principal.require(Scope.AGENTS_READ)
+        return await self._store.prices(principal.account_id)
+
+    async def set_price(self, principal: Principal, of: str, amount: str) -> Price:
+        """`amount` a minute, such as 0.014, in the deployment's currency. Raises InvalidArguments."""
+        principal.require(Scope.ADMIN)
+        price = priced(principal.account_id, of, amount)
+        before = next((one for one in await self._store.prices(principal.account_id) if one.of == of), None)
+        await self._store.set_price(price)
+        await self._note_price(principal, of, before, price)
+        return price
+
+    async def remove_price(self, principal: Principal, of: str) -> None:
+        """Raises NotFound."""
+        principal.require(Scope.ADMIN)
+        before = await self._store.remove_price(principal.account_id, of)
+        if before is None:
+            raise NotFound(f"There is no price of {of!r}.", code="price_not_found")
+        await self._note_price(principal, of, before, None)
+
+    async def _note_price(self, principal: Principal, of: str, before: Price | None, after: Price | None) -> None:
+        await self._trail.note(
+            principal.account_id,
+            actor=principal.key_id,
+            action="prices.remove" if after is None else "prices.set",
+            subject=of,
+            before=None if before is None else {"per_minute": decimal(before.per_minute)},
+            after=None if after is None else {"per_minute": decimal(after.per_minute)},
         )
 
     # The trail.

@@ -51,7 +51,7 @@ class Exhausted:
     since: datetime | None = None
 
 
-_SUBJECT = {
+SUBJECT = {
     Level.DEPLOYMENT: Counted.ACCOUNT,
     Level.ACCOUNT: Counted.ACCOUNT,
     Level.AGENT: Counted.AGENT,
@@ -72,11 +72,11 @@ def quotas(limits: Mapping[Level, Limits]) -> Iterator[Quota]:
             if most := getattr(here, name):
                 words = f"{whose} may place {most} calls {per}"
                 window: dict[str, Any] = {"period": Period.WINDOW, "seconds": seconds, "code": "rate_limited"}
-                yield Quota(level=level, counted=_SUBJECT[level], most=most, words=words, **window)
+                yield Quota(level=level, counted=SUBJECT[level], most=most, words=words, **window)
         if here.calls_at_once:
             words = f"{whose} may have {here.calls_at_once} calls at once"
             live: dict[str, Any] = {"period": Period.LIVE, "code": "too_many_calls_at_once"}
-            yield Quota(level=level, counted=_SUBJECT[level], most=here.calls_at_once, words=words, **live)
+            yield Quota(level=level, counted=SUBJECT[level], most=here.calls_at_once, words=words, **live)
         yield from _of_destination(level, here)
 
 

@@ -3,7 +3,7 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import callmcp.store.tables  # noqa: F401 - fills the metadata
+import callmcp.store.policy_tables  # noqa: F401 - fills the metadata, with what it imports
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=SQLModel.metadata)
 context.run_migrations()
