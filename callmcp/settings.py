@@ -212,10 +212,10 @@ class Settings(BaseModel):
     limit_destination_pause_seconds: Annotated[int | None, Field(ge=0, le=MOST)] = None
     limit_spend_per_day: Annotated[int | None, BeforeValidator(_money)] = None
     limit_spend_per_month: Annotated[int | None, BeforeValidator(_money)] = None
-    limit_approval: bool = False
-    approval_seconds: Annotated[int, Field(ge=60, le=7 * 86400)] = 3600
     currency: Annotated[str, Field(pattern=CURRENCY)] = "USD"
     price_per_minute: Annotated[int | None, BeforeValidator(_money)] = None
+    limit_approval: bool = False
+    approval_seconds: Annotated[int, Field(ge=60, le=7 * 86400)] = 3600
     limit_consent: Annotated[frozenset[str], BeforeValidator(_limit("consent"))] = frozenset()
     strict_numbers: bool | None = None
     trust_timezone: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
+from callmcp.calls.decisions import Decisions
 from callmcp.calls.model import Call, CallRequest, CallStatus, PhoneNumber, Turn
 from callmcp.calls.operations import Calls
 from callmcp.calls.policy.operations import Deployment, Policy
@@ -35,6 +36,7 @@ class World:
     agents: Agents
     policy: Policy
     calls: Calls
+    decisions: Decisions
     simulator: Simulator
     agent: Agent
     owner: Principal
@@ -125,13 +127,15 @@ async def build(
     owner = Principal(account_id=account.id, key_id="key_owner", scopes=everything)
     simulator = carrier(clock=clock, models=OneModel(model) if model else Models(), caller_id=CALLER_ID)
     policy = _policy(store, clock, deployment or Deployment())
+    calls = _calls(store, agents, simulator, policy, clock, owner="process-1")
     second = await agents.create(owner, name="Bob", greeting="Hello, this is Bob.")
     return World(
         clock=clock,
         store=store,
         agents=agents,
         policy=policy,
-        calls=_calls(store, agents, simulator, policy, clock, owner="process-1"),
+        calls=calls,
+        decisions=Decisions(store=store, calls=calls, trail=trail, clock=clock),
         simulator=simulator,
         agent=await agents.create(owner, name="Ada", greeting=GREETING),
         owner=owner,

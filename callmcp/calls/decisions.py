@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
+from callmcp.calls.approval import ApprovalState
 from callmcp.calls.events import Approved, Disapproved
 from callmcp.calls.model import Call, EndReason
 from callmcp.calls.operations import Calls
@@ -43,7 +44,7 @@ class Decisions:
     async def by_link(self, call_id: str, token: str) -> Call:
         """The call that a link is for. Raises NotFound, also for a link that was not made here."""
         call = await self._store.call(call_id)
-        if call is None or call.approval is None or not hmac.compare_digest(link_token(call), token):
+        if call is None or call.approval is None or not _same(link_token(call), token):
             raise _not_found(call_id)
         return call
 
@@ -56,7 +57,8 @@ class Decisions:
         event = Approved(at=now, by=by) if yes else Disapproved(at=now, reason=EndReason.DECLINED, by=by)
         after = await self._calls.observe(call.id, event)
         approval = after.approval
-        if approval is None or (approval.decided_at, approval.decided_by) != (now, by):
+        wanted = ApprovalState.APPROVED if yes else ApprovalState.DECLINED
+        if approval is None or (approval.state, approval.decided_at, approval.decided_by) != (wanted, now, by):
             state = "expired" if approval is None or approval.decided_at is None else approval.state.value
             raise Conflict(f"Nothing was changed: the approval of {call.id} is {state}.", code="approval_decided")
         await self._trail.note(
@@ -77,6 +79,10 @@ def link_token(call: Call) -> str:
     signed = f"approval {call.id} {call.fingerprint} {until}".encode()
     digest = hmac.new(call.token.encode(), signed, hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def _same(token: str, given: str) -> bool:
+    return hmac.compare_digest(token.encode(), given.encode(errors="replace"))
 
 
 def _not_found(call_id: str) -> NotFound:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from callmcp.agents.model import Agent
@@ -50,6 +51,7 @@ from callmcp.identity.model import Principal, Scope
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+DIAL_WITHIN = timedelta(minutes=1)  # of a yes: one that no process was there to hear is not acted upon hours later
 CLOSING_SECONDS = 1.5  # for what the carrier was asked and has not answered, when the process stops
 
 
@@ -153,13 +155,16 @@ class Calls:
     async def dial_approved(self) -> None:
         """Dials calls that a person has said yes to, whichever process was told, and cancels those whose time is up."""
         for call in await self._store.waiting():
-            now = self._clock.now()
-            if call.approval is not None and call.approval.state is ApprovalState.APPROVED:
+            now, approval = self._clock.now(), call.approval
+            if approval is None:
+                continue
+            just_decided = approval.decided_at is not None and now < approval.decided_at + DIAL_WITHIN
+            if now >= approval.expires_at and not just_decided:
+                await self.observe(call.id, Disapproved(at=now, reason=EndReason.EXPIRED, by=self._owner))
+            elif approval.state is ApprovalState.APPROVED:
                 claimed = await self.observe(call.id, Claimed(at=now, by=self._owner, carries=self._telephony.carries))
                 if claimed.approval is not None and claimed.approval.claimed_by == self._owner:
                     self._owned(self._dial_approved(claimed))
-            elif call.approval is not None and now >= call.approval.expires_at:
-                await self.observe(call.id, Disapproved(at=now, reason=EndReason.EXPIRED, by=self._owner))
 
     async def _dial_approved(self, call: Call) -> None:
         agent = await self._agents.version(call.agent_id, call.agent_version)

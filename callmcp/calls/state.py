@@ -160,9 +160,13 @@ def _decides_what_is_decided(call: Call, event: Event) -> bool:
     if call.approval is None or not call.waits:
         return True
     approved = call.approval.state is ApprovalState.APPROVED
-    if isinstance(event, Claimed):
-        return not approved
-    return isinstance(event, Approved) and (approved or event.at >= call.approval.expires_at)
+    match event:
+        case Claimed():
+            return not approved
+        case Approved():
+            return approved or event.at >= call.approval.expires_at
+        case _:
+            return approved and event.reason is EndReason.DECLINED
 
 
 def _settled(call: Call) -> Call:

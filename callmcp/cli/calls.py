@@ -151,7 +151,7 @@ async def _follow(services: "Services", principal: Principal, call_id: str, inte
             heard = turn.index
         if call.status is not status:
             status = call.status
-            say(f"{call_id} {status}")
+            say(f"{call_id} {status}" + (" until a person approves it: callmcp approvals" if call.waits else ""))
         if interrupted.is_set() and not ending:
             ending = True
             await services.calls.end(principal, call_id)

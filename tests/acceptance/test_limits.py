@@ -1,10 +1,12 @@
 """The limits that hold where an operator laid none down: with a real carrier, against Twilio's emulator."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx
 import pytest
 
 from tests.acceptance.mcp_client import Failed, Mcp
@@ -100,3 +102,67 @@ def test_a_callee_who_opts_out_is_not_dialled_again(carrier: Twilio, tmp_path_fa
         carrier.plan(to=to, callee={"outcome": "busy"})
         mcp.place(to)
     assert carrier.dials(to) == 2
+
+
+ALWAYS: dict[str, Any] = {"limit_hours": "00:00-24:00", "limit_regions": "*", "limit_destination_pause_seconds": 0}
+
+
+def test_a_call_that_needs_a_yes_is_dialled_after_it_and_once(
+    carrier: Twilio, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    yes, no = "+13122345670", "+13122345671"
+    data = tmp_path_factory.mktemp("approval")
+    with (
+        on_twilio(data, carrier, limited=True, limit_approval=True, **ALWAYS) as server,
+        Mcp(server.base, server.first_key) as mcp,
+        httpx.Client(base_url=server.base, trust_env=False) as browser,
+    ):
+        for to in (yes, no):
+            carrier.plan(to=to, callee="busy")
+            placed = mcp.place(to, idempotency_key=to)
+            assert (placed["status"], placed["approval"]["state"]) == ("queued", "requested")
+            assert "person" in placed["next_step"]
+            assert mcp.place(to, idempotency_key=to)["replayed"]
+        assert carrier.dials(yes) == carrier.dials(no) == 0
+
+        waiting = json.loads(callmcp("approvals", "list", "--json", data=data))["approvals"]
+        first = waiting[0]["link"]
+        first = first[first.index("/calls/") :]  # the command was not told this server's address
+        assert yes in browser.get(first).text
+        assert "approved" in browser.post(first, data={"decision": "approve"}).text
+        assert browser.post(first, data={"decision": "decline"}).status_code == 409
+        callmcp("approvals", "decline", waiting[1]["call_id"], data=data)
+
+        record = ended(mcp, waiting[0]["call_id"])
+        assert (record["status"], record["approval"]["state"]) == ("busy", "approved")
+        assert record["cost"] == {"currency": "USD", "amount": "0.00", "micros": 0, "final": True}
+        record = ended(mcp, waiting[1]["call_id"])
+        assert (record["status"], record["end_reason"]) == ("canceled", "declined")
+    assert (carrier.dials(yes), carrier.dials(no)) == (1, 0)
+
+
+def test_what_is_spent_and_may_still_be_spent_is_never_more_than_the_budget(
+    carrier: Twilio, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A minute costs 0.25 where nothing else was laid down; a call of up to 60 seconds reserves two minutes."""
+    one, two = "+13122345672", "+13122345673"
+    with (
+        on_twilio(
+            tmp_path_factory.mktemp("money"), carrier, limited=True, limit_spend_per_day="0.9", **ALWAYS
+        ) as server,
+        Mcp(server.base, server.first_key) as mcp,
+    ):
+        steps = [{"do": "listen"}, {"do": "say", "text": "Goodbye."}, {"do": "listen"}, {"do": "stay"}]
+        carrier.plan(to=one, callee={"rings": 1, "amd": "human", "steps": steps})
+        checked = mcp.call("check_call", agent_id="agt_9f2a1c", to=one, max_duration_seconds=60)
+        assert checked["cost"] == {"currency": "USD", "amount": "0.50", "micros": 500_000, "final": False}
+        placed = mcp.place(one, max_duration_seconds=60)
+        assert placed["cost"]["micros"] == 500_000
+
+        with pytest.raises(Failed, match=r"over_budget.*0\.50 is spent or reserved"):
+            mcp.place(two, max_duration_seconds=60)
+        record = ended(mcp, placed["call_id"])
+        assert record["cost"] == {"currency": "USD", "amount": "0.25", "micros": 250_000, "final": True}
+        carrier.plan(to=two, callee="busy")
+        ended(mcp, mcp.place(two, max_duration_seconds=60)["call_id"])
+    assert (carrier.dials(one), carrier.dials(two)) == (1, 1)

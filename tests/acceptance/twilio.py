@@ -29,6 +29,7 @@ UNLIMITED = {
         for name in (
             *("calls_per_minute", "calls_per_hour", "calls_per_day", "calls_at_once"),
             *("destination_per_day", "destination_at_once", "destination_pause_seconds"),
+            *("spend_per_day", "spend_per_month"),
         )
     },
 }

@@ -10,8 +10,9 @@ import pytest
 
 from callmcp.agents.model import Agent
 from callmcp.calls.events import Accepted, Event
+from callmcp.calls.intent import fingerprint
 from callmcp.calls.model import Call, CallFilter, CallRequest, CallStatus, EndReason, GoalMet, PhoneNumber, Position
-from callmcp.calls.operations import KEY_REUSED, Calls, fingerprint
+from callmcp.calls.operations import KEY_REUSED, Calls
 from callmcp.calls.ports import Observe
 from callmcp.errors import CarrierUncertain, Conflict, Forbidden, InvalidArguments, NotFound, Refused, Unavailable
 from callmcp.identity.model import Principal, Scope

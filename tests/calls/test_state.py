@@ -16,11 +16,14 @@ from callmcp.calls import events
 from callmcp.calls.events import (
     Accepted,
     Answered,
+    Approved,
     Asked,
     Canceled,
+    Claimed,
     Detected,
     DialFailed,
     Dialled,
+    Disapproved,
     Disclosed,
     EndRequested,
     Event,
@@ -90,6 +93,9 @@ def at(seconds: float) -> datetime:
 def samples(when: datetime) -> Sequence[Event]:
     """One of each kind of event, and of each variant that matters."""
     return (
+        Approved(at=when, by="operator"),
+        Disapproved(at=when, reason=EndReason.DECLINED, by="operator"),
+        Claimed(at=when, by="process-1", carries=True),
         Accepted(at=when, carrier_id="CA1"),
         Dialled(at=when),
         Ringing(at=when),

@@ -30,7 +30,7 @@ class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
 
 TABLES = (
     *("turns", "calls", "agent_versions", "agents", "api_keys", "accounts", "owners"),
-    *("opt_outs", "limits", "refusals"),
+    *("opt_outs", "limits", "refusals", "prices", "spend"),
 )  # and not the audit trail, which lets nobody
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import secrets
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from callmcp.calls.events import Answered, HungUp, OptedOut
 from callmcp.calls.optouts import OptOut, OptOutSource
 from callmcp.calls.policy.limits import Hours, Level, Limits
-from callmcp.calls.policy.rates import Counted, Exhausted, Period, Quota
+from callmcp.calls.policy.opt_out import opted_out
+from callmcp.calls.policy.rates import Counted, Exhausted, Period, Quota, verdict
 from callmcp.calls.ports import NotAdded
 from callmcp.calls.refusals import Refusal
 from callmcp.identity.audit import Entry
@@ -40,7 +42,7 @@ async def test_a_window_is_full_with_so_many_and_free_when_the_oldest_has_left_i
 
     with pytest.raises(NotAdded) as refused:
         await store.add(a_call(**at(59)), [two_a_minute])
-    assert refused.value.exhausted == Exhausted(quota=two_a_minute, since=NOON)
+    assert refused.value.verdict == verdict(Exhausted(quota=two_a_minute, since=NOON))
     await store.add(a_call(**at(60)), [two_a_minute])
     await store.add(a_call(**at(61), key_id="key_2"), [two_a_minute])
     await store.add(a_call(**at(61), account_id="acct_2"), [two_a_minute])
@@ -71,11 +73,10 @@ async def test_a_number_is_left_alone_for_a_while_after_the_last_call(store: Sto
     first = await store.add(a_call(**at(0)), [pause])
     await store.apply(first.id, Answered(at=NOON), HungUp(at=NOON + timedelta(seconds=30)))
 
-    assert await store.exhausted(a_call(**at(329)), [pause]) == [
-        Exhausted(quota=pause, since=NOON + timedelta(seconds=30))
-    ]
-    assert await store.exhausted(a_call(**at(330)), [pause]) == []
-    assert await store.exhausted(a_call(**at(31), to="+15550100001"), [pause]) == []
+    found = Exhausted(quota=pause, since=NOON + timedelta(seconds=30))
+    assert await store.counted(a_call(**at(329)), [pause], []) == [verdict(found)]
+    assert await store.counted(a_call(**at(330)), [pause], []) == []
+    assert await store.counted(a_call(**at(31), to="+15550100001"), [pause], []) == []
 
 
 async def test_of_many_that_come_at_once_as_many_are_added_as_there_is_room_for(store: Store) -> None:
@@ -140,7 +141,7 @@ async def test_a_number_on_the_list_is_never_added_again_by_its_account(store: S
 
     with pytest.raises(NotAdded) as refused:
         await store.add(a_call())
-    assert refused.value.exhausted is None
+    assert refused.value.verdict == opted_out("+15550100000")
     await store.add(a_call(account_id="acct_2"))
     await store.add(a_call(to="+15550100001"))
     found = await store.remove_opt_out("acct_1", "+15550100000")
@@ -185,22 +186,29 @@ EVERYTHING = Limits(
     destination_per_day=5,
     destination_at_once=6,
     destination_pause_seconds=7,
+    spend_per_day=8_500_000,
+    spend_per_month=90_000_000,
+    approval=True,
     consent=frozenset({"DE"}),
 )
 
 
 async def test_limits_come_back_as_they_were_set_level_by_level(store: Store) -> None:
+    async def limits_of(key_id: str) -> Mapping[Level, Limits]:
+        number = "+15550100000"
+        return (await store.laid_down("acct_1", agent_id="agt_1", key_id=key_id, number=number)).limits
+
     await store.set_limits("acct_1", Level.ACCOUNT, "acct_1", Limits(calls_per_day=9))
     await store.set_limits("acct_1", Level.ACCOUNT, "acct_1", EVERYTHING)
     await store.set_limits("acct_1", Level.KEY, "key_1", Limits(calls_at_once=1))
     await store.set_limits("acct_2", Level.ACCOUNT, "acct_2", Limits(calls_at_once=2))
 
-    found = await store.limits("acct_1", agent_id="agt_1", key_id="key_1")
+    found = await limits_of("key_1")
     assert found == {Level.ACCOUNT: EVERYTHING, Level.KEY: Limits(calls_at_once=1)}
-    assert list(await store.limits("acct_1", agent_id="agt_1", key_id="key_2")) == [Level.ACCOUNT]
+    assert list(await limits_of("key_2")) == [Level.ACCOUNT]
     assert len(await store.all_limits("acct_1")) == 2
     await store.set_limits("acct_1", Level.ACCOUNT, "acct_1", None)
-    assert list(await store.limits("acct_1", agent_id="agt_1", key_id="key_1")) == [Level.KEY]
+    assert list(await limits_of("key_1")) == [Level.KEY]
 
 
 async def test_refusals_are_remembered_newest_first(store: Store) -> None:

@@ -402,7 +402,9 @@ async def test_a_check_says_what_each_rule_says_and_dials_nothing(world: World) 
     arguments = {"agent_id": world.agent_id, "to": "+14152345678", "context": "x", "idempotency_key": "k"}
     checked = check("check_call", await world.alice.call("check_call", **arguments))
     assert (checked["allowed"], checked["to"], checked["region"]) == (True, "+14152345678", "US")
-    assert {verdict["rule"] for verdict in checked["verdicts"]} == {"number", "opt-out", "consent", "hours", "rates"}
+    rules = {"number", "opt-out", "consent", "hours", "rates", "money"}
+    assert {verdict["rule"] for verdict in checked["verdicts"]} == rules
+    assert (checked["needs_approval"], "cost" in checked) == (False, False)
     assert list(checked["local_times"]) == ["America/Los_Angeles"]
     assert (await world.alice.record("list_calls"))["calls"] == []
     assert not (await world.alice.record("make_call", **arguments))["replayed"]

@@ -191,8 +191,8 @@ async def test_who_repeats_a_request_is_not_refused_for_the_first(world: World) 
 
 async def check(world: World, to: str, **fields: Any) -> tuple[list[str], Any]:
     request = CallRequest(agent_id=world.agent.id, to=PhoneNumber(to), **fields)
-    facts, verdicts = await world.calls.check(world.owner, request)
-    return [verdict.code for verdict in verdicts if verdict.code is not None], facts
+    checked = await world.calls.check(world.owner, request)
+    return [verdict.code for verdict in checked.verdicts if verdict.code is not None], checked.facts
 
 
 async def test_a_check_tells_every_refusal_at_once_and_leaves_no_trace() -> None:
