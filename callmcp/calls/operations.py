@@ -124,12 +124,12 @@ class Calls:
         wanted = self._intent(principal, facts, agent)
         for verdict in verdicts(facts):
             if not verdict.allowed:
-                raise await self._policy.refused(principal, request, verdict)
+                raise await self._policy.refused(principal, agent.id, request.to.e164, verdict)
         # A client that goes away must not leave an intent undialled, or the carrier's answer unheard.
         try:
             stored = await asyncio.shield(self._owned(self._add_and_dial(wanted, facts, agent)))
         except NotAdded as found:
-            raise await self._policy.refused(principal, request, found.verdict) from None
+            raise await self._policy.refused(principal, agent.id, request.to.e164, found.verdict) from None
         if stored.id != wanted.id:  # the same key, from another request in this very moment
             return _replay(principal, stored, request)
         return Placed(call=stored, replayed=False)

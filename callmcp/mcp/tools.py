@@ -228,11 +228,11 @@ async def _list_agents(world: World, principal: Principal, _: ListAgents) -> Res
     return Result(view=AgentsView(agents=[agent_view(agent) for agent in await world.agents.list(principal)]))
 
 
-def _request(arguments: MakeCall) -> CallRequest:
+def _request(arguments: MakeCall, to: PhoneNumber) -> CallRequest:
     consent = arguments.consent
     return CallRequest(
         agent_id=arguments.agent_id,
-        to=PhoneNumber.parse(arguments.to),
+        to=to,
         context=arguments.context,
         idempotency_key=arguments.idempotency_key,
         max_duration_seconds=arguments.max_duration_seconds,
@@ -251,8 +251,8 @@ def _request(arguments: MakeCall) -> CallRequest:
 
 
 async def _make_call(world: World, principal: Principal, arguments: MakeCall) -> Result:
-    request = _request(arguments)
-    placed = await world.calls.place(principal, request)
+    to = await world.policy.number(principal, arguments.agent_id, arguments.to)
+    placed = await world.calls.place(principal, _request(arguments, to))
     call, turns = await world.calls.read(placed.call)
     refusal = call.error if call.end_reason is EndReason.CARRIER_REFUSED else None
     return Result(
@@ -262,7 +262,9 @@ async def _make_call(world: World, principal: Principal, arguments: MakeCall) ->
 
 
 async def _check_call(world: World, principal: Principal, arguments: CheckCall) -> Result:
-    return Result(view=check_view(await world.calls.check(principal, _request(arguments))))
+    return Result(
+        view=check_view(await world.calls.check(principal, _request(arguments, PhoneNumber.parse(arguments.to))))
+    )
 
 
 async def _add_opt_out(world: World, principal: Principal, arguments: AddOptOut) -> Result:

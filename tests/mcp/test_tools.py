@@ -427,6 +427,15 @@ async def test_a_number_that_is_opted_out_is_refused_from_then_on(world: World) 
     assert "next_allowed_at" not in checked
 
 
+async def test_an_emergency_number_is_refused_and_the_refusal_remembered(world: World) -> None:
+    result = await world.alice.call("make_call", agent_id=world.agent_id, to="911")
+
+    assert refusal(result) == "emergency_number"
+    account = await world.services.keys.default_account()
+    (stored,) = await world.services.store.refusals(account.id)
+    assert (stored.id, stored.to) == (result["_meta"]["callmcp/error"]["refusal_id"], "911")
+
+
 @pytest.mark.parametrize("number", ["0800", "+1", ""])
 async def test_what_is_no_number_cannot_be_opted_out(world: World, number: str) -> None:
     assert refusal(await world.alice.call("add_opt_out", number=number)) == "invalid_arguments"

@@ -68,7 +68,7 @@ class Policy:
         facts = await self._facts(call.account_id, call.key_id, request)
         refused = next((verdict for verdict in verdicts(facts) if not verdict.allowed), None)
         if refused is not None:
-            await self._remember(call.account_id, call.key_id, request, refused)
+            await self._remember(call.account_id, call.key_id, call.agent_id, call.to, refused)
         return refused
 
     async def _facts(self, account_id: str, key_id: str, request: CallRequest) -> Facts:
@@ -87,19 +87,28 @@ class Policy:
             trusts_zone=self._deployment.trusts_zone,
         )
 
-    async def refused(self, principal: Principal, request: CallRequest, verdict: Verdict) -> Refused:
+    async def refused(self, principal: Principal, agent_id: str, to: str, verdict: Verdict) -> Refused:
         """The refusal, remembered, to raise."""
-        refusal = await self._remember(principal.account_id, principal.key_id, request, verdict)
+        refusal = await self._remember(principal.account_id, principal.key_id, agent_id, to, verdict)
         words = f"{verdict.reason} (refusal {refusal.id}: the rule {refusal.rule}, laid down for the {refusal.level})"
         return Refused(words, code=refusal.code, retry_at=refusal.retry_at, refusal_id=refusal.id, rule=refusal.rule)
 
-    async def _remember(self, account_id: str, key_id: str, request: CallRequest, verdict: Verdict) -> Refusal:
+    async def number(self, principal: Principal, agent_id: str, text: str) -> PhoneNumber:
+        """The number that somebody wants to call. Raises InvalidArguments for what is none and Refused, remembered, for
+        the short number of an emergency service."""
+        try:
+            return PhoneNumber.parse(text)
+        except Refused as refused:
+            verdict = Verdict(rule="number", code=refused.code, reason=refused.message, level=Level.DEPLOYMENT)
+            raise await self.refused(principal, agent_id, text, verdict) from None
+
+    async def _remember(self, account_id: str, key_id: str, agent_id: str, to: str, verdict: Verdict) -> Refusal:
         refusal = Refusal(
             id=f"ref_{secrets.token_hex(8)}",
             account_id=account_id,
             key_id=key_id,
-            agent_id=request.agent_id,
-            to=request.to.e164,
+            agent_id=agent_id,
+            to=to,
             rule=verdict.rule,
             level=verdict.level or Level.DEPLOYMENT,
             code=verdict.code or "refused",
