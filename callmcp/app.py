@@ -79,7 +79,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
     trail = Trail(store, clock)
     agents = Agents(store, models, trail, clock)
     owner = f"proc_{secrets.token_hex(8)}"
-    policy = Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=_deployment(settings))
+    policy = Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=deployment(settings))
     calls = Calls(store=store, agents=agents, telephony=telephony, policy=policy, clock=clock, owner=owner)
     sweep = Sweep(store=store, calls=calls, telephony=telephony, clock=clock, owner=owner, patience=_patience(settings))
     return Services(
@@ -287,7 +287,8 @@ SAFE_LIMITS = Limits(
 SAFE_PRICE = MICROS // 4
 
 
-def _deployment(settings: Settings) -> Deployment:
+def deployment(settings: Settings) -> Deployment:
+    """What holds for every account: what is set, and for what is not, what does no harm with this carrier."""
     real = settings.carrier is not Carrier.SIMULATOR
     given = {
         name: getattr(settings, f"limit_{name}")

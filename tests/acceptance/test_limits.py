@@ -2,16 +2,34 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import httpx
 import pytest
 
+from callmcp.agents.operations import Agents
+from callmcp.app import deployment
+from callmcp.calls.events import FoundBusy
+from callmcp.calls.model import Call, CallRequest, PhoneNumber
+from callmcp.calls.operations import Calls
+from callmcp.calls.policy.operations import Policy
+from callmcp.clock import TestClock
+from callmcp.errors import Refused
+from callmcp.identity.audit import Trail
+from callmcp.identity.model import Principal, Scope
+from callmcp.identity.operations import Keys
+from callmcp.llm.models import Models
+from callmcp.numbering import PhoneNumbersPlan
+from callmcp.settings import Settings
+from callmcp.store.memory import MemoryStore
+from callmcp.telephony.twilio.addresses import Addresses
+from callmcp.telephony.twilio.client import TwilioTelephony
 from tests.acceptance.mcp_client import Failed, Mcp
 from tests.acceptance.server import Server, callmcp
-from tests.acceptance.twilio import Twilio, ended, on_twilio, twilio
+from tests.acceptance.twilio import ACCOUNT, FROM, TOKEN, Twilio, ended, on_twilio, twilio
 
 WESTERN, EASTERN, ABROAD = "+14152345678", "+12122345678", "+493023125000"
 
@@ -166,3 +184,72 @@ def test_what_is_spent_and_may_still_be_spent_is_never_more_than_the_budget(
         carrier.plan(to=two, callee="busy")
         ended(mcp, mcp.place(two, max_duration_seconds=60)["call_id"])
     assert (carrier.dials(one), carrier.dials(two)) == (1, 1)
+
+
+@pytest.mark.anyio
+async def test_days_of_a_client_that_never_stops_stay_within_every_default(carrier: Twilio) -> None:
+    """On a clock turned by hand, over the night in which California's clocks change (2026-03-08). The emulator is a
+    carrier of its own: what it was asked to dial is what was dialled."""
+    clock, store = TestClock(datetime(2026, 3, 7, 6, 0, tzinfo=UTC)), MemoryStore()
+    trail = Trail(store, clock)
+    account = await Keys(store, trail, clock).default_account()
+    owner = Principal(account_id=account.id, key_id="key_loop", scopes=frozenset({Scope.ADMIN}))
+    agents = Agents(store, Models(), trail, clock)
+    agent = await agents.create(owner, name="Ada", greeting="Hello.")
+    telephony = TwilioTelephony(
+        account_sid=ACCOUNT,
+        username=ACCOUNT,
+        password=TOKEN,
+        caller_id=FROM,
+        addresses=Addresses("https://calls.example.org"),
+        clock=clock,
+        api_url=carrier.url,
+    )
+    defaults = Settings(
+        carrier="twilio", twilio_account_sid=ACCOUNT, twilio_auth_token=(TOKEN,), twilio_from="+14152345670",
+        public_url="https://calls.example.org",
+    )  # fmt: skip
+    policy = Policy(store=store, audit=store, numbers=PhoneNumbersPlan(), clock=clock, deployment=deployment(defaults))
+    calls = Calls(store=store, agents=agents, telephony=telephony, policy=policy, clock=clock, owner="process-1")
+    dialled: list[tuple[datetime, str]] = []
+
+    async def attempt(to: str) -> Call | Refused:
+        try:
+            placed = await calls.place(owner, CallRequest(agent_id=agent.id, to=PhoneNumber(to)))
+        except Refused as refused:
+            return refused
+        dialled.append((clock.now(), to))
+        return placed.call
+
+    stubborn, promised = "+14152345601", "+14152345602"
+    retry_at = clock.now()
+    for _ in range(3 * 24 * 12):  # one asks every five minutes, one when it was told to
+        call = await attempt(stubborn)
+        if isinstance(call, Call):
+            await calls.observe(call.id, FoundBusy(at=clock.now()))
+        if clock.now() >= retry_at:
+            told = await attempt(promised)
+            if isinstance(told, Call):
+                await calls.observe(told.id, FoundBusy(at=clock.now()))
+            else:
+                assert told.retry_at is not None
+                retry_at = told.retry_at
+        await clock.advance(300)
+
+    for to in (stubborn, promised):
+        times = [at for at, number in dialled if number == to]
+        local = [at.astimezone(ZoneInfo("America/Los_Angeles")) for at in times]
+        assert {at.date().day for at in local} >= {7, 8, 9}
+        assert all(8 <= at.hour < 21 for at in local)
+        assert all(second - first >= timedelta(seconds=300) for first, second in pairwise(times))
+        assert all(fourth - first >= timedelta(days=1) for first, fourth in zip(times, times[3:], strict=False))
+        assert carrier.dials(to) == len(times) >= 7
+
+    while not isinstance(await attempt("+14152345603"), Call):
+        await clock.advance(300)  # until the morning
+    burst = [await attempt(f"+1415234{number}") for number in range(5610, 5625)]
+    codes = [one.code for one in burst if isinstance(one, Refused)]
+    assert codes == ["over_budget"] * 7  # the tenth call at once would be one too many as well
+    assert sum(carrier.dials(f"+1415234{number}") for number in range(5610, 5625)) == 8
+    await calls.close()
+    await telephony.close()
