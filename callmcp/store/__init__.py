@@ -5,10 +5,10 @@ from typing import Protocol
 from callmcp.agents.ports import AgentStore
 from callmcp.calls.ports import CallStore
 from callmcp.identity.audit import AuditStore
-from callmcp.identity.ports import KeyStore
+from callmcp.identity.ports import GrantStore, KeyStore
 
 
-class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
+class Store(KeyStore, GrantStore, AuditStore, AgentStore, CallStore, Protocol):
     """All that is kept, and the life of what keeps it."""
 
     async def open(self) -> None:

@@ -21,18 +21,19 @@ from callmcp.errors import Conflict, NotFound
 from callmcp.identity.audit import Entry
 from callmcp.identity.model import Account, ApiKey
 from callmcp.store.fold import fold, opt_out_in
+from callmcp.store.memory_grants import MemoryGrants
 from callmcp.store.text import storable
 
 
-class MemoryStore:
+class MemoryStore(MemoryGrants):
     """A KeyStore, an AgentStore and a CallStore.
 
     No method lets the loop run in its middle, so each is as atomic as a transaction.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._accounts: dict[str, Account] = {}
-        self._keys: dict[str, ApiKey] = {}
         self._agents: dict[str, Agent] = {}
         self._agent_versions: dict[str, list[Agent]] = {}
         self._calls: dict[str, Call] = {}

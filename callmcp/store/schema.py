@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from callmcp.errors import BadConfiguration, Unavailable
 from callmcp.store.connection import BUSY_SECONDS, sqlite_file, told_as_ours
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest migration."""
 
 _LOCK = 0x63616C6C6D6370  # "callmcp": the advisory lock that one migrating process holds in PostgreSQL

@@ -18,8 +18,9 @@ from callmcp.calls.policy.rates import Quota
 from callmcp.calls.refusals import Refusal
 from callmcp.errors import Unavailable
 from callmcp.identity.audit import Entry
+from callmcp.identity.grants import Code, Grant, OAuthClient, RefreshToken, SigningKey
 from callmcp.identity.model import Account, ApiKey
-from callmcp.store import agents, audit, backup, calls, keys, lane, policy, schema
+from callmcp.store import agents, audit, backup, calls, grants, keys, lane, policy, schema
 from callmcp.store.connection import Connection, engine_for
 from callmcp.store.lane import Lane
 from callmcp.store.text import storable
@@ -124,6 +125,57 @@ class SqlStore:
 
     async def touch_key(self, key_id: str, at: datetime) -> None:
         await self._write(keys.touch_key, key_id, at)
+
+    async def add_client(self, client: OAuthClient) -> None:
+        await self._write(grants.add_client, client)
+
+    async def client(self, client_id: str) -> OAuthClient | None:
+        return await self._read(grants.client, client_id)
+
+    async def clients(self, account_id: str) -> Sequence[OAuthClient]:
+        return await self._read(grants.clients, account_id)
+
+    async def remove_client(self, client_id: str, at: datetime) -> None:
+        await self._write(grants.remove_client, client_id, at)
+
+    async def use_client(self, client_id: str, at: datetime) -> None:
+        await self._write(grants.use_client, client_id, at)
+
+    async def dynamic_clients(self, *, since: datetime) -> int:
+        return await self._read(grants.dynamic_clients, since=since)
+
+    async def forget_clients(self, *, unused_since: datetime, idle_since: datetime) -> None:
+        await self._write(grants.forget_clients, unused_since=unused_since, idle_since=idle_since)
+
+    async def add_grant(self, grant: Grant, code: Code | None = None) -> None:
+        await self._write(grants.add_grant, grant, code)
+
+    async def grant(self, grant_id: str) -> tuple[Grant, ApiKey | None] | None:
+        return await self._look_up(grants.grant, grant_id)
+
+    async def revoke_grant(self, grant_id: str, at: datetime) -> None:
+        await self._write(grants.revoke_grant, grant_id, at)
+
+    async def use_code(self, digest: str, at: datetime) -> Code | None:
+        return await self._write(grants.use_code, digest, at)
+
+    async def add_refresh_token(self, token: RefreshToken) -> None:
+        await self._write(grants.add_refresh_token, token)
+
+    async def refresh_token(self, digest: str) -> RefreshToken | None:
+        return await self._read(grants.refresh_token, digest)
+
+    async def use_refresh_token(self, digest: str, at: datetime) -> RefreshToken | None:
+        return await self._write(grants.use_refresh_token, digest, at)
+
+    async def signing_keys(self) -> Sequence[SigningKey]:
+        return await self._read(grants.signing_keys)
+
+    async def add_signing_key(self, key: SigningKey, *, first: bool = False) -> None:
+        await self._write(grants.add_signing_key, key, first=first)
+
+    async def forget_signing_keys(self, *, before: datetime) -> None:
+        await self._write(grants.forget_signing_keys, before=before)
 
     async def add_agent(self, agent: Agent) -> None:
         await self._write(agents.add_agent, agent)

@@ -10,7 +10,7 @@ import pytest
 from callmcp.agents.ports import AgentStore
 from callmcp.calls.ports import CallStore
 from callmcp.identity.audit import AuditStore
-from callmcp.identity.ports import KeyStore
+from callmcp.identity.ports import GrantStore, KeyStore
 from callmcp.store import schema
 from callmcp.store.connection import engine_for
 from callmcp.store.memory import MemoryStore
@@ -18,7 +18,7 @@ from callmcp.store.sql import SqlStore
 from tests import postgres
 
 
-class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
+class Store(KeyStore, GrantStore, AuditStore, AgentStore, CallStore, Protocol):
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -31,6 +31,7 @@ class Store(KeyStore, AuditStore, AgentStore, CallStore, Protocol):
 TABLES = (
     *("turns", "calls", "agent_versions", "agents", "api_keys", "accounts", "owners"),
     *("opt_outs", "limits", "refusals", "prices", "spend"),
+    *(f"oauth_{name}" for name in ("clients", "grants", "codes", "refresh_tokens", "signing_keys")),
 )  # and not the audit trail, which lets nobody
 
 

@@ -3,7 +3,8 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import callmcp.store.policy_tables  # noqa: F401 - fills the metadata, with what it imports
+import callmcp.store.grant_tables
+import callmcp.store.policy_tables  # noqa: F401 - they fill the metadata, with what they import
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=SQLModel.metadata)
 context.run_migrations()

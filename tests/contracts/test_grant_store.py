@@ -1,0 +1,154 @@
+"""What OAuth asks of a store, of every store."""
+
+import asyncio
+import itertools
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from callmcp.errors import Conflict
+from callmcp.identity.grants import ClientKind, Code, Grant, OAuthClient, RefreshToken, SigningKey
+from callmcp.identity.model import Scope
+from tests.contracts.conftest import Store
+from tests.contracts.values import NOON, a_key
+
+pytestmark = pytest.mark.anyio
+_numbers = itertools.count(1)
+HOUR = timedelta(hours=1)
+
+
+def a_client(**fields: Any) -> OAuthClient:
+    some: dict[str, Any] = {
+        "id": f"client_{next(_numbers)}",
+        "kind": ClientKind.DYNAMIC,
+        "name": "An app 🍽",
+        "redirect_uris": ("https://app.example.com/cb", "http://127.0.0.1/cb"),
+        "created_at": NOON,
+    }
+    return OAuthClient(**some | fields)
+
+
+def a_grant(**fields: Any) -> Grant:
+    some: dict[str, Any] = {
+        "id": f"grant_{next(_numbers)}",
+        "account_id": "acct_1",
+        "key_id": "key_none",
+        "client_id": "client_x",
+        "client_name": "An app",
+        "scopes": frozenset({Scope.CALLS_READ, Scope.CALLS_WRITE}),
+        "agent_ids": frozenset({"agt_000001"}),
+        "resource": "https://calls.example.org/mcp",
+        "created_at": NOON,
+    }
+    return Grant(**some | fields)
+
+
+def a_code(grant: Grant) -> Code:
+    return Code(
+        digest=f"{next(_numbers):064}",
+        grant_id=grant.id,
+        client_id=grant.client_id,
+        redirect_uri="https://app.example.com/cb",
+        challenge="c" * 43,
+        expires_at=NOON + HOUR,
+    )
+
+
+async def revoked(store: Store, grant: Grant) -> bool:
+    found = await store.grant(grant.id)
+    assert found is not None
+    return found[0].revoked_at is not None
+
+
+async def test_clients_come_back_as_they_were_and_go_with_their_grants(store: Store) -> None:
+    made = a_client(
+        kind=ClientKind.REGISTERED, account_id="acct_1", secret_digest="d", scopes=frozenset({Scope.CALLS_READ})
+    )
+    await store.add_client(made)
+    await store.add_client(a_client())
+    with pytest.raises(Conflict):
+        await store.add_client(made)
+    grant = a_grant(client_id=made.id)
+    await store.add_grant(grant)
+
+    assert await store.client(made.id) == made
+    assert await store.clients("acct_1") == [made]
+    assert await store.clients("acct_2") == []
+    await store.use_client(made.id, NOON + HOUR)
+    assert (await store.clients("acct_1"))[0].last_used_at == NOON + HOUR
+    await store.remove_client(made.id, NOON)
+    assert await store.client(made.id) is None
+    assert await revoked(store, grant)
+
+
+async def test_clients_that_registered_themselves_are_counted_and_forgotten_when_nobody_uses_them(store: Store) -> None:
+    old, fresh = a_client(created_at=NOON - 3 * HOUR), a_client()
+    used, idle = (a_client(created_at=NOON - 9 * HOUR) for _ in range(2))
+    ours = a_client(kind=ClientKind.REGISTERED, created_at=NOON - 9 * HOUR)
+    for client in (old, fresh, used, idle, ours):
+        await store.add_client(client)
+    await store.use_client(used.id, NOON)
+    await store.use_client(idle.id, NOON - 8 * HOUR)
+
+    assert await store.dynamic_clients(since=NOON - 4 * HOUR) == 2
+    await store.forget_clients(unused_since=NOON - HOUR, idle_since=NOON - 7 * HOUR)
+
+    left = [await store.client(client.id) is not None for client in (old, fresh, used, idle, ours)]
+    assert left == [False, True, True, False, True]
+
+
+async def test_a_grant_comes_with_the_key_behind_it(store: Store) -> None:
+    key = a_key()
+    await store.add_key(key)
+    ours, theirs = a_grant(key_id=key.id), a_grant()
+    await store.add_grant(ours)
+    await store.add_grant(theirs)
+
+    assert await store.grant(ours.id) == (ours, key)
+    assert await store.grant(theirs.id) == (theirs, None)
+    assert await store.grant("grant_none") is None
+    await store.revoke_grant(ours.id, NOON)
+    await store.revoke_grant(ours.id, NOON + HOUR)
+    found = await store.grant(ours.id)
+    assert found is not None
+    assert found[0].revoked_at == NOON
+
+
+async def test_a_code_is_good_once_and_using_it_again_revokes_its_grant(store: Store) -> None:
+    grant = a_grant()
+    code = a_code(grant)
+    await store.add_grant(grant, code)
+    assert await store.use_code("unknown", NOON) is None
+
+    used = await asyncio.gather(*(store.use_code(code.digest, NOON) for _ in range(8)))
+
+    (first,) = (one for one in used if one is not None)
+    assert (first.grant_id, first.challenge, first.expires_at) == (grant.id, code.challenge, code.expires_at)
+    assert await revoked(store, grant)
+
+
+async def test_a_refresh_token_is_good_once_and_using_it_again_revokes_its_grant(store: Store) -> None:
+    grant = a_grant()
+    await store.add_grant(grant)
+    token = RefreshToken(digest="r" * 64, grant_id=grant.id, client_id="client_x", expires_at=NOON + HOUR)
+    await store.add_refresh_token(token)
+    assert await store.refresh_token(token.digest) == token
+    assert await store.use_refresh_token("unknown", NOON) is None
+
+    assert await store.use_refresh_token(token.digest, NOON) is not None
+    assert not await revoked(store, grant)
+    assert await store.use_refresh_token(token.digest, NOON) is None
+    assert await revoked(store, grant)
+
+
+async def test_of_many_processes_that_start_one_makes_the_first_signing_key(store: Store) -> None:
+    keys = [SigningKey(id=f"k{number}", jwk="{}", created_at=NOON) for number in range(5)]
+    await asyncio.gather(*(store.add_signing_key(key, first=True) for key in keys))
+    assert len(await store.signing_keys()) == 1
+
+    newer = SigningKey(id="new", jwk="{}", created_at=NOON + HOUR)
+    await store.add_signing_key(newer)
+    assert next(key.id for key in await store.signing_keys()) == "new"
+    await store.forget_signing_keys(before=NOON + 2 * HOUR)
+    assert await store.signing_keys() == [newer]
