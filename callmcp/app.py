@@ -17,7 +17,7 @@ from callmcp import __version__
 from callmcp.agents.model import SCRIPTED
 from callmcp.agents.operations import Agents
 from callmcp.approvals import ApprovalPage
-from callmcp.auth.credentials import Credentials, challenge
+from callmcp.auth.credentials import Credentials, Verify, challenges
 from callmcp.calls.cost import MICROS
 from callmcp.calls.decisions import Decisions
 from callmcp.calls.model import PhoneNumber
@@ -37,7 +37,7 @@ from callmcp.mcp.server import McpServer
 from callmcp.mcp.tools import World
 from callmcp.numbering import PhoneNumbersPlan
 from callmcp.recordings import Recordings
-from callmcp.settings import Carrier, Settings
+from callmcp.settings import Carrier, OAuth, Settings
 from callmcp.store import Store
 from callmcp.store.sql import SqlStore
 from callmcp.telephony.simulator.client import Simulator
@@ -145,7 +145,8 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             yield
 
     reports = _carrier_reports(parts)
-    credentials = Credentials(parts.keys)
+    oauth = _oauth(parts)
+    credentials, challenge = Credentials(parts.keys, oauth.verify), challenges(oauth.resource_metadata)
     recordings = Recordings(calls=parts.calls, telephony=parts.telephony, authenticate=credentials, challenge=challenge)
     endpoint = McpEndpoint(
         McpServer(World(agents=parts.agents, policy=parts.policy, calls=parts.calls, base=settings.public_url)),
@@ -175,6 +176,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/", _about(settings)),
             Route(RECORDING_PATH, recordings.answer),
             Route(APPROVAL_PATH, ApprovalPage(parts.decisions).answer, methods=["GET", "POST"]),
+            *oauth.routes,
             *reports.routes,
         ],
         exception_handlers={HTTPException: _http_error},
@@ -226,6 +228,35 @@ def _telephony(settings: Settings, models: Models, clock: Clock) -> Telephony:
         clock=clock,
         api_url=settings.twilio_api_url,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OAuth:
+    """Tokens beside keys, when there are any. Its libraries take a third of a second: they are loaded when it is on."""
+
+    routes: Sequence[BaseRoute] = ()
+    verify: Verify | None = None
+    resource_metadata: str | None = None
+
+
+def _oauth(parts: Services) -> _OAuth:
+    if parts.settings.oauth is not OAuth.EMBEDDED:
+        return _OAuth()
+    from callmcp.auth.oauth.addresses import Addresses as OAuthAddresses  # noqa: PLC0415
+    from callmcp.auth.oauth.clients import Clients  # noqa: PLC0415
+    from callmcp.auth.oauth.routes import OAuthRoutes  # noqa: PLC0415
+    from callmcp.auth.oauth.server import AuthorizationServer  # noqa: PLC0415
+    from callmcp.auth.oauth.tokens import AccessTokens, SigningKeys  # noqa: PLC0415
+
+    store, clock, addresses = parts.store, parts.clock, OAuthAddresses(parts.settings.public_url)
+    keys = SigningKeys(store, clock)
+    tokens = AccessTokens(store=store, keys=keys, addresses=addresses, clock=clock)
+    clients = Clients(store=store, clock=clock, inside=parts.settings.oauth_inside_hosts)
+    server = AuthorizationServer(
+        store=store, clients=clients, keys=keys, tokens=tokens, addresses=addresses, clock=clock
+    )
+    routes = OAuthRoutes(server=server, clients=clients, keys=parts.keys, agents=parts.agents, clock=clock)
+    return _OAuth(routes=routes.routes(), verify=tokens.verify, resource_metadata=addresses.resource_metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

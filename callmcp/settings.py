@@ -49,6 +49,14 @@ class Carrier(StrEnum):
     TWILIO = "twilio"
 
 
+class OAuth(StrEnum):
+    """`embedded`: this server is its own authorization server. `external`: another one is. `off`: keys only."""
+
+    EMBEDDED = "embedded"
+    EXTERNAL = "external"
+    OFF = "off"
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -196,6 +204,14 @@ class Settings(BaseModel):
     overtime_seconds: Annotated[float, Field(gt=0, le=600)] = 30
     restart_seconds: Annotated[float, Field(ge=0, le=30)] = 4
     owner_silence_seconds: Annotated[float, Field(ge=2, le=3600)] = 5
+
+    # Tokens beside keys.
+    oauth: OAuth = OAuth.EMBEDDED
+    oauth_inside_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = ()
+    oauth_issuer: Annotated[str, AfterValidator(_url)] | None = None
+    oauth_audience: str | None = None
+    oauth_account_claim: str | None = None
+    oauth_scope_claim: str = "scope"
 
     # Who may be called, when, and how often. None: safe with a real carrier, no limit with the simulator.
     limit_regions: Annotated[frozenset[str] | None, BeforeValidator(_limit("regions"))] = None

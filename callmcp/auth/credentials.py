@@ -4,7 +4,7 @@ Asked only where a principal is needed: a credential that is wrong must not brea
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from callmcp.errors import Forbidden, Unauthenticated
 from callmcp.identity.model import Principal, Scope
@@ -15,14 +15,20 @@ WHERE_KEYS_COME_FROM = (
     "calls:write --scope agents:read'; send it as the header 'Authorization: Bearer cmcp_...' or 'X-API-Key: cmcp_...'."
 )
 USUAL_SCOPES = (Scope.AGENTS_READ, Scope.CALLS_READ, Scope.CALLS_WRITE)
+_JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")  # no key has a dot
 _SECRET = re.compile(rb"[\x21-\x7e]+")  # visible ASCII: what a header value can carry unharmed
 
 
-class Credentials:
-    """API keys in `Authorization: Bearer` (RFC 6750 section 2.1, the scheme in any case) or `X-API-Key`."""
+Verify = Callable[[str], Awaitable[Principal]]
 
-    def __init__(self, keys: Keys) -> None:
+
+class Credentials:
+    """API keys, and access tokens where there are some (`tokens`), in `Authorization: Bearer` (RFC 6750 section 2.1,
+    the scheme in any case), keys in `X-API-Key` too."""
+
+    def __init__(self, keys: Keys, tokens: Verify | None = None) -> None:
         self._keys = keys
+        self._tokens = tokens
 
     async def __call__(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Raises Unauthenticated. Of two credentials none is picked: a proxy before us may have picked the other."""
@@ -31,6 +37,8 @@ class Credentials:
             raise Unauthenticated(WHERE_KEYS_COME_FROM, presented=False)
         if len(set(secrets)) > 1:
             raise Unauthenticated("More than one credential was sent; send one.", presented=True)
+        if self._tokens is not None and _JWT.fullmatch(secrets[0]):
+            return await self._tokens(secrets[0])
         try:
             return await self._keys.verify(secrets[0])
         except Unauthenticated as error:
@@ -49,10 +57,19 @@ def _secret(name: bytes, value: bytes) -> str:
     return text.decode("ascii")
 
 
-def challenge(cause: Unauthenticated | Forbidden) -> str:
-    """The WWW-Authenticate of a refusal (RFC 6750 section 3). A key-only server names no resource metadata: a client
-    that found some would start OAuth and lose our words."""
-    if isinstance(cause, Forbidden):
-        return f'Bearer realm="callmcp", error="insufficient_scope", scope="{" ".join(cause.scopes)}"'
-    usual = f'Bearer realm="callmcp", scope="{" ".join(USUAL_SCOPES)}"'
-    return f'{usual}, error="invalid_token"' if cause.presented else usual
+Challenge = Callable[[Unauthenticated | Forbidden], str]
+
+
+def challenges(resource_metadata: str | None = None) -> Challenge:
+    """Makes the WWW-Authenticate of a refusal (RFC 6750 section 3, RFC 9728 section 5.1). A server without OAuth names
+    no resource metadata: a client that found some would start OAuth and lose our words."""
+    where = "" if resource_metadata is None else f', resource_metadata="{resource_metadata}"'
+
+    def challenge(cause: Unauthenticated | Forbidden) -> str:
+        if isinstance(cause, Forbidden):
+            scope = " ".join(cause.scopes)
+            return f'Bearer realm="callmcp", error="insufficient_scope", scope="{scope}"{where}'
+        usual = f'Bearer realm="callmcp", scope="{" ".join(USUAL_SCOPES)}"{where}'
+        return f'{usual}, error="invalid_token"' if cause.presented else usual
+
+    return challenge

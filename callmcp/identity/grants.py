@@ -36,8 +36,8 @@ class OAuthClient:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """That a client may act: what a person allowed with a key, or an operator once for all. Every token names its
-    grant, so revoking it ends all of them at once. `key_id` is the key that was signed in with, whose limits and revocation
-    hold for the grant too; for a client by itself, the client's id."""
+    grant, so revoking it ends all of them at once. `key_id` is the key that was signed in with, whose limits and
+    revocation hold for the grant too; for a client by itself, the client's id."""
 
     id: str
     account_id: str

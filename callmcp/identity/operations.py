@@ -99,6 +99,16 @@ class Keys:
         key = await self._store.key_by_digest(wanted)
         if key is None or not hmac.compare_digest(key.digest, wanted):
             raise Unauthenticated("The API key is not one of this server's keys.", presented=True)
+        return await self._principal(key)
+
+    async def principal(self, key_id: str) -> Principal:
+        """Of a key that was verified a moment ago. Raises Unauthenticated when it is not good any more."""
+        key = await self._store.key(key_id)
+        if key is None:
+            raise Unauthenticated("The API key is gone.", presented=True)
+        return await self._principal(key)
+
+    async def _principal(self, key: ApiKey) -> Principal:
         now = self._clock.now()
         if key.revoked_at is not None:
             raise Unauthenticated(f"The API key {key.prefix}… was revoked.", presented=True)

@@ -1,0 +1,106 @@
+"""Fetches documents from addresses that strangers name, without being a way into this network.
+
+The host is resolved here, every address it has must be a public one, and the connection goes to the address that was
+checked: a name that resolves elsewhere a moment later (DNS rebinding) changes nothing. No redirect is followed.
+"""
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from callmcp.clock import Clock
+
+MAX_BYTES = 64 * 1024
+TIMEOUT_SECONDS = 5.0
+KEPT = timedelta(minutes=10)
+KEPT_DOCUMENTS = 1000
+
+
+class NoDocument(Exception):
+    """It cannot be had."""
+
+
+class Documents:
+    """JSON objects at https addresses, kept for a while. `inside`: hosts that may be at private addresses, and by
+    http."""
+
+    def __init__(self, clock: Clock, inside: Sequence[str] = ()) -> None:
+        self._clock = clock
+        self._inside = frozenset(inside)
+        self._kept: dict[str, tuple[datetime, dict[str, Any]]] = {}
+
+    def is_address(self, text: str) -> bool:
+        """Whether this can name a document: https, with a path, without a fragment or a user."""
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:
+            return False
+        allowed = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in self._inside)
+        plain = "@" not in parts.netloc and not parts.fragment and ".." not in parts.path
+        return allowed and bool(parts.hostname) and len(parts.path) > 1 and plain and port != 0
+
+    async def get(self, address: str) -> dict[str, Any]:
+        """Raises NoDocument."""
+        now = self._clock.now()
+        kept = self._kept.get(address)
+        if kept is not None and now - kept[0] < KEPT:
+            return kept[1]
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                document = await self._fetch(address)
+        except (TimeoutError, httpx.HTTPError, OSError, ValueError) as error:
+            raise NoDocument(f"{type(error).__name__}: {error}") from error
+        if len(self._kept) >= KEPT_DOCUMENTS:
+            self._kept.clear()
+        self._kept[address] = (now, document)
+        return document
+
+    async def _fetch(self, address: str) -> dict[str, Any]:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        checked = await self._checked(host, port)
+        literal = f"[{checked}]" if ":" in checked else checked
+        url = parts._replace(netloc=f"{literal}:{port}").geturl()
+        headers = {"Host": parts.netloc, "Accept": "application/json"}
+        async with (
+            httpx.AsyncClient(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False) as http,
+            http.stream("GET", url, headers=headers, extensions={"sni_hostname": host}) as response,
+        ):
+            if response.status_code != httpx.codes.OK:
+                raise NoDocument(f"it answers {response.status_code}")
+            body = b""
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise NoDocument(f"it is larger than {MAX_BYTES} bytes")
+        document = json.loads(body)
+        if not isinstance(document, dict):
+            raise NoDocument("it is not a JSON object")
+        return document
+
+    async def _checked(self, host: str, port: int) -> str:
+        """An address of the host that may be connected to. Raises NoDocument."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(entry[4][0]) for entry in found]
+        if host not in self._inside and not all(_is_public(address) for address in addresses):
+            raise NoDocument("its host is not on the public internet")
+        if not addresses:
+            raise NoDocument("its host has no address")
+        return addresses[0]
+
+
+def _is_public(address: str) -> bool:
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv6Address) and (inner := parsed.ipv4_mapped or parsed.sixtofour) is not None:
+        parsed = inner
+    return parsed.is_global and not parsed.is_multicast

@@ -1,0 +1,176 @@
+"""Access tokens of our own: JWTs (RFC 9068) signed with ES256, which every library knows and whose keys and signatures
+are short."""
+
+import base64
+import hashlib
+import json
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, KeySet
+
+from callmcp.auth.oauth.addresses import OFFERED, Addresses
+from callmcp.clock import Clock
+from callmcp.errors import Unauthenticated
+from callmcp.identity.grants import SigningKey
+from callmcp.identity.model import Principal, Scope
+from callmcp.identity.ports import GrantStore
+
+ALGORITHM = "ES256"
+LIVES = timedelta(hours=1)
+REMEMBERED = 10_000
+"""Tokens whose signature need not be checked again. A revocation is looked up each time all the same."""
+LOOK_AGAIN = timedelta(seconds=10)
+
+
+class SigningKeys:
+    """The keys, as the store has them; the newest signs. Another process's new key is found when it is needed."""
+
+    def __init__(self, store: GrantStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._keys: list[ECKey] = []
+        self._looked_at: datetime | None = None
+
+    async def load(self) -> None:
+        """Makes the first one when there is none."""
+        self._looked_at = self._clock.now()
+        stored = await self._store.signing_keys()
+        if not stored:
+            await self._store.add_signing_key(new_signing_key(self._looked_at), first=True)
+            stored = await self._store.signing_keys()
+        self._keys = [ECKey.import_key(json.loads(key.jwk)) for key in stored]
+
+    async def rotate(self) -> str:
+        """A new key signs from now on; those that nothing unexpired was signed with are forgotten. Its id."""
+        now = self._clock.now()
+        key = new_signing_key(now)
+        await self._store.add_signing_key(key)
+        await self._store.forget_signing_keys(before=now - 2 * LIVES)
+        await self.load()
+        return key.id
+
+    async def signing(self) -> KeySet:
+        """The key that signs: looked up, since another process may have rotated because this one leaked."""
+        await self.load()
+        return KeySet([self._keys[0]])
+
+    async def verifying(self, kid: object) -> KeySet:
+        """Those that verify. An unknown id has the store asked again, now and then."""
+        known = any(key.kid == kid for key in self._keys)
+        if not known and (self._looked_at is None or self._clock.now() - self._looked_at > LOOK_AGAIN):
+            await self.load()
+        return KeySet([*self._keys])
+
+    async def public(self) -> dict[str, object]:
+        """As a JWK set (RFC 7517), without what signs."""
+        await self.load()
+        return {"keys": [{**key.as_dict(private=False), "use": "sig", "alg": ALGORITHM} for key in self._keys]}
+
+
+def new_signing_key(now: datetime) -> SigningKey:
+    name = secrets.token_hex(8)
+    key = ECKey.generate_key("P-256", {"kid": name})
+    return SigningKey(id=name, jwk=json.dumps(key.as_dict(private=True)), created_at=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What a token says that has been verified."""
+
+    grant_id: str
+    client_id: str
+    scopes: frozenset[Scope]
+    expires_at: int
+
+
+class AccessTokens:
+    """From a token to its principal. What a token was signed for is remembered; whether its grant still holds, and the
+    key behind it, is asked of the store each time."""
+
+    def __init__(self, *, store: GrantStore, keys: SigningKeys, addresses: Addresses, clock: Clock) -> None:
+        self._store = store
+        self._keys = keys
+        self._addresses = addresses
+        self._clock = clock
+        self._verified: OrderedDict[str, Claims] = OrderedDict()
+
+    async def verify(self, token: str) -> Principal:
+        """Raises Unauthenticated, saying what is wrong."""
+        claims = await self.claims(token)
+        found = await self._store.grant(claims.grant_id)
+        if found is None or found[0].revoked_at is not None:
+            raise Unauthenticated("The access token was revoked; authorize again.", presented=True)
+        grant, key = found
+        held = claims.scopes & grant.scopes
+        if key is not None:
+            now = self._clock.now()
+            if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+                raise Unauthenticated("The API key behind this access token is not good any more.", presented=True)
+            held = frozenset(scope for scope in held if any(has.implies(scope) for has in key.scopes))
+        return Principal(
+            account_id=grant.account_id, key_id=grant.key_id, scopes=held, agent_ids=_both(grant.agent_ids, key)
+        )
+
+    async def claims(self, token: str) -> Claims:
+        """What a token of ours says, unexpired, for this resource. Raises Unauthenticated."""
+        name = hashlib.sha256(token.encode()).hexdigest()
+        claims = self._verified.get(name)
+        if claims is None:
+            claims = self._verified[name] = await self._checked(token)
+            if len(self._verified) > REMEMBERED:
+                self._verified.popitem(last=False)
+        if claims.expires_at <= self._clock.now().timestamp():
+            raise Unauthenticated("The access token has expired; refresh it.", presented=True)
+        return claims
+
+    async def _checked(self, token: str) -> Claims:
+        try:
+            kid = _header(token).get("kid")
+            decoded = jwt.decode(token, await self._keys.verifying(kid), algorithms=[ALGORITHM])
+            now = int(self._clock.now().timestamp())
+            jwt.JWTClaimsRegistry(
+                now=now,
+                iss={"essential": True, "value": self._addresses.issuer},
+                aud={"essential": True, "value": self._addresses.resource},
+                exp={"essential": True},
+                sub={"essential": True},
+                client_id={"essential": True},
+            ).validate(decoded.claims)
+        except (JoseError, ValueError, TypeError, KeyError):
+            raise Unauthenticated(
+                "The access token is not one of this server's, or not for it.", presented=True
+            ) from None
+        if decoded.header.get("typ") not in {"at+jwt", "application/at+jwt"}:
+            raise Unauthenticated("This is a token, but not an access token.", presented=True)
+        said = decoded.claims
+        offered = {scope.value: scope for scope in OFFERED}
+        return Claims(
+            grant_id=str(said.get("grant")),
+            client_id=str(said["client_id"]),
+            scopes=frozenset(offered[word] for word in str(said.get("scope", "")).split() if word in offered),
+            expires_at=int(said["exp"]),
+        )
+
+
+def _header(token: str) -> dict[str, object]:
+    """Unverified. Raises ValueError for what is no JWT at all."""
+    first, found, _ = token.partition(".")
+    if not found:
+        raise ValueError("no JWT")
+    header = json.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
+    if not isinstance(header, dict):
+        raise ValueError("no JWT")  # noqa: TRY004 - whoever asks catches one kind
+    return header
+
+
+def _both(granted: frozenset[str], key: object) -> frozenset[str]:
+    """The agents of the grant that the key, which may have been narrowed since, still has."""
+    held: frozenset[str] = getattr(key, "agent_ids", frozenset())
+    if not granted or not held:
+        return granted or held
+    return granted & held or frozenset({"none"})
