@@ -16,6 +16,7 @@ MAX_VOICEMAIL = 500  # characters; about 35 s, and few machines record much long
 MAX_TEMPERATURE = 2
 MAX_FALLBACKS = 3
 MAX_HINTS = 100
+MAX_HINT = 100
 SCRIPTED = "scripted"
 DEFAULT_LANGUAGE = "en-US"
 LIMITS = {
@@ -38,8 +39,13 @@ LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?")
 TTS_PROVIDERS = ("ElevenLabs", "Google", "Amazon")
 TRANSCRIPTION_PROVIDERS = ("Deepgram", "Google")
 _SPEECH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,99}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Hints are an attribute of XML, divided by commas.
+_HINT = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff,]{{1,{MAX_HINT}}}")
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_\-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")  # a name, or IPv6 without its brackets
 _URL_MODEL = re.compile(r"[!-~]{1,500}")
-_PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9\-]*:\S{1,200}")
+_PROVIDER_MODEL = re.compile(r"[a-z][a-z0-9\-]{0,49}:(?!//)[!-~]{1,200}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +100,7 @@ class Agent:
 
 def validated(agent: Agent) -> Agent:
     """The same agent. Raises InvalidArguments with a problem for each field that is not as it must be."""
-    problems = [
-        Problem(field=field, message=f"{least} to {most} characters, not {len(getattr(agent, field))}")
-        for field, (least, most) in LIMITS.items()
-        if not least <= len(getattr(agent, field)) <= most
-    ]
+    problems = _text_problems(agent)
     if not AGENT_ID.fullmatch(agent.id):
         problems.append(Problem(field="id", message="agt_ and six or more lowercase hex digits"))
     if agent.from_number is not None and not E164.fullmatch(agent.from_number):
@@ -113,6 +115,19 @@ def validated(agent: Agent) -> Agent:
     if problems:
         raise InvalidArguments(problems)
     return agent
+
+
+def _text_problems(agent: Agent) -> list[Problem]:
+    problems = []
+    for field, (least, most) in LIMITS.items():
+        text: str = getattr(agent, field)
+        if not least <= len(text) <= most:
+            problems.append(Problem(field=field, message=f"{least} to {most} characters, not {len(text)}"))
+        elif least and not text.strip():
+            problems.append(Problem(field=field, message="it is needed, and this is only white space"))
+    if agent.name.strip() and _CONTROL.search(agent.name):
+        problems.append(Problem(field="name", message="one line, without control characters"))
+    return problems
 
 
 def language_problems(language: str | None) -> list[Problem]:
@@ -148,12 +163,12 @@ def names_a_model(reference: str) -> bool:
         return _PROVIDER_MODEL.fullmatch(reference) is not None
     try:
         parts = urlsplit(reference)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError:
         return False
     # A password would be shown wherever the agent is; keys are settings.
-    plain = parts.username is None and not parts.query and _URL_MODEL.fullmatch(reference) is not None
-    return bool(host and parts.fragment) and plain
+    plain = parts.username is None and "?" not in reference and _URL_MODEL.fullmatch(reference) is not None
+    return bool(plain and port != 0 and parts.fragment and _HOST.fullmatch(host))
 
 
 def _speech_problems(agent: Agent) -> list[Problem]:
@@ -166,7 +181,12 @@ def _speech_problems(agent: Agent) -> list[Problem]:
         for field in ("voice", "speech_model")
         if getattr(agent, field) is not None and not _SPEECH_NAME.fullmatch(getattr(agent, field))
     ]
-    if len(agent.hints) > MAX_HINTS or any(not hint.strip() or "," in hint or len(hint) > 100 for hint in agent.hints):  # noqa: PLR2004
-        message = f"at most {MAX_HINTS} words or names of up to 100 characters, without commas"
-        problems.append(Problem(field="hints", message=message))
+    if len(agent.hints) > MAX_HINTS:
+        problems.append(Problem(field="hints", message=f"at most {MAX_HINTS}, not {len(agent.hints)}"))
+    message = f"a word or name of up to {MAX_HINT} characters, without commas and line breaks"
+    problems += [
+        Problem(field=f"hints.{i}", message=message)
+        for i, hint in enumerate(agent.hints)
+        if not (hint.strip() and _HINT.fullmatch(hint))
+    ]
     return problems
