@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -74,7 +74,10 @@ def keyed(endpoint: str, key: str) -> Iterator[str]:
 
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            upstream = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
+            with closing(http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)) as upstream:
+                self.answer(upstream, body)
+
+        def answer(self, upstream: http.client.HTTPConnection, body: bytes) -> None:
             upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 if name.lower() not in HOP_BY_HOP:
@@ -89,10 +92,10 @@ def keyed(endpoint: str, key: str) -> Iterator[str]:
                     self.send_header(name, value)
             self.send_header("Connection", "close")  # the end of a stream is the end of the connection
             self.end_headers()
-            while piece := answer.read1(65536):
-                self.wfile.write(piece)
-                self.wfile.flush()
-            upstream.close()
+            with suppress(BrokenPipeError, ConnectionResetError):  # a scenario may leave in the middle of an answer
+                while piece := answer.read1(65536):
+                    self.wfile.write(piece)
+                    self.wfile.flush()
 
         do_GET = do_POST = do_DELETE = do_OPTIONS = do_HEAD = forward  # noqa: N815 -- http.server looks for these
 

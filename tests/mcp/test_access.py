@@ -41,7 +41,7 @@ async def test_without_a_key_a_call_is_401_with_words_and_a_challenge(world: Wor
     challenge = response.headers["www-authenticate"]
     assert challenge.startswith("Bearer ")
     assert "error=" not in challenge
-    assert "resource_metadata" not in challenge
+    assert 'resource_metadata="http://127.0.0.1:8765/.well-known/oauth-protected-resource/mcp"' in challenge
     assert response.json()["error"]["code"] == -32600
     assert "callmcp keys create" in response.json()["error"]["message"]
     assert response.json()["id"] == 0

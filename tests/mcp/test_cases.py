@@ -2,19 +2,20 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from tests.acceptance.server import Server, running
 from tests.mcp.replay import Answer, Case, Target, check, load, replay
 
 CASES = load(Path(__file__).with_name("cases.jsonl"))
 LEFT_OUT = {
-    "OAuth enabled": "there are API keys only",
     "if mounting is documented": "callmcp is a server of its own, not a part to mount",
     "only if streams are offered": "every answer is one JSON document",
 }
@@ -26,13 +27,23 @@ READ_TOOL = "list_calls"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("data"), simulator_speed=1000) as server:
-        yield server
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str | None, Server]]:
+    """By what a case applies to."""
+    with (
+        running(tmp_path_factory.mktemp("data"), simulator_speed=1000) as with_oauth,
+        running(tmp_path_factory.mktemp("data"), simulator_speed=1000, oauth="off") as with_keys_alone,
+    ):
+        yield {None: with_oauth, "OAuth enabled": with_oauth, "OAuth disabled": with_keys_alone}
 
 
 @pytest.fixture(scope="module")
+def targets(servers: Mapping[str | None, Server]) -> Mapping[str | None, Target]:
+    return {applies: target(server) for applies, server in servers.items()}
+
+
 def target(server: Server) -> Target:
+    key = ECKey.generate_key("P-256", {"kid": "theirs"})
+    claims = {"iss": "https://as.example.com", "aud": "https://other.example.com/mcp", "exp": 4102444800, "sub": "x"}
     at = urlsplit(server.base)
     assert at.hostname is not None
     assert at.port is not None
@@ -45,12 +56,16 @@ def target(server: Server) -> Target:
         "W_TOOL": "make_call",
         "W_ARGS": json.dumps({"agent_id": "agt_9f2a1c", "to": "+12025550100"}),
         "OK_ORIGIN": "http://localhost:6274",
+        "FOREIGN_JWT": jwt.encode({"alg": "ES256", "typ": "at+jwt", "kid": "theirs"}, claims, key),
     }
     return Target(host=at.hostname, port=at.port, names=names)
 
 
 @pytest.mark.parametrize("case", REPLAYED, ids=lambda case: case.id)
-def test_a_request_seen_in_the_wild_is_answered_as_it_must_be(case: Case, server: Server, target: Target) -> None:
+def test_a_request_seen_in_the_wild_is_answered_as_it_must_be(
+    case: Case, servers: Mapping[str | None, Server], targets: Mapping[str | None, Target]
+) -> None:
+    server, target = servers[case.applies], targets[case.applies]
     before = calls(target)
 
     assert replay(case, target) == []
@@ -63,13 +78,11 @@ def test_only_cases_about_what_is_not_here_are_left_out() -> None:
     left_out = {case.id: case.applies for case in CASES if case.applies in LEFT_OUT}
 
     assert left_out == {
-        "auth-aud": "OAuth enabled",
-        "prm-head-options": "OAuth enabled",
         "ops-lifespan": "if mounting is documented",
         "ops-keepalive": "only if streams are offered",
     }
-    assert (len(CASES), len(REPLAYED)) == (75, 71)
-    assert {case.applies for case in REPLAYED} == {None, "OAuth disabled"}
+    assert (len(CASES), len(REPLAYED)) == (75, 73)
+    assert {case.applies for case in REPLAYED} == {None, "OAuth enabled", "OAuth disabled"}
 
 
 GOOD = Answer(

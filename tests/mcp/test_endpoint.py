@@ -343,10 +343,8 @@ async def test_a_host_that_is_not_ours_is_refused_on_loopback(world: World) -> N
 @pytest.mark.parametrize(
     "path",
     [
-        "/.well-known/oauth-protected-resource",
-        "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/oauth-authorization-server",
-        "/.well-known/openid-configuration",
+        "/.well-known/oauth-protected-resource/other",
+        "/.well-known/mcp.json",
         "/register",
         "/favicon.ico",
         "/sse",

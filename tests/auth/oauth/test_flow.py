@@ -3,11 +3,24 @@
 import httpx
 import pytest
 
+from callmcp.app import build
 from callmcp.identity.model import Scope
+from callmcp.settings import OAuth, Settings
+from callmcp.store.memory import MemoryStore
 from tests.auth.oauth.browser import CALLBACK, at, came_back
 from tests.auth.oauth.conftest import BASE, Server
 
 pytestmark = pytest.mark.anyio
+
+DOCUMENTS = [
+    "/.well-known/oauth-protected-resource",
+    "/.well-known/oauth-protected-resource/mcp",
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/oauth-authorization-server/mcp",
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/mcp",
+    "/oauth/jwks",
+]
 
 
 async def test_a_refusal_leads_to_a_token_and_the_token_to_a_call(server: Server) -> None:
@@ -37,18 +50,7 @@ async def test_a_refusal_leads_to_a_token_and_the_token_to_a_call(server: Server
     assert placed.json()["result"]["structuredContent"]["call_id"].startswith("call_")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/.well-known/oauth-protected-resource",
-        "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/oauth-authorization-server",
-        "/.well-known/oauth-authorization-server/mcp",
-        "/.well-known/openid-configuration",
-        "/.well-known/openid-configuration/mcp",
-        "/oauth/jwks",
-    ],
-)
+@pytest.mark.parametrize("path", DOCUMENTS)
 async def test_every_document_is_json_for_any_origin_whatever_the_host(server: Server, path: str) -> None:
     told = await server.http.get(path, headers={"Host": "evil.example.net", "X-Forwarded-Host": "evil.example.net"})
 
@@ -56,6 +58,19 @@ async def test_every_document_is_json_for_any_origin_whatever_the_host(server: S
     assert told.headers["access-control-allow-origin"] == "*"
     assert "evil" not in told.text
     assert (await server.http.options(path)).status_code == 204
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, "/oauth/authorize", "/oauth/token", "/oauth/register"])
+async def test_with_oauth_off_there_is_no_trace_of_it(path: str) -> None:
+    app = build(Settings(public_url=BASE, oauth=OAuth.OFF), store=MemoryStore())
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as http,
+    ):
+        told = await http.get(path)
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/json")
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_agents"}}
+        assert "resource_metadata" not in (await http.post("/mcp", json=call)).headers["www-authenticate"]
 
 
 @pytest.mark.parametrize(
