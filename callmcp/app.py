@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import structlog
 from starlette.applications import Starlette
@@ -17,18 +17,17 @@ from callmcp import __version__
 from callmcp.agents.model import SCRIPTED
 from callmcp.agents.operations import Agents
 from callmcp.approvals import ApprovalPage
-from callmcp.auth.credentials import Credentials, Verify, challenges
-from callmcp.calls.cost import MICROS
+from callmcp.auth.credentials import Credentials, Tokens, challenges
 from callmcp.calls.decisions import Decisions
-from callmcp.calls.model import PhoneNumber
 from callmcp.calls.operations import Calls
-from callmcp.calls.policy.limits import NO_LIMITS, Hours, Limits
-from callmcp.calls.policy.operations import Deployment, Policy
+from callmcp.calls.policy.operations import Policy
 from callmcp.calls.ports import Telephony
 from callmcp.calls.sweep import Patience, Sweep
 from callmcp.clock import Clock, SystemClock
+from callmcp.deployment import deployment
 from callmcp.errors import CallMcpError, Unavailable
 from callmcp.identity.audit import Trail
+from callmcp.identity.granting import Grants
 from callmcp.identity.operations import Keys
 from callmcp.llm.models import Models
 from callmcp.mcp.endpoint import McpEndpoint
@@ -50,6 +49,7 @@ log = structlog.get_logger()
 BEAT_SECONDS = 0.5  # how soon a process obeys what another asked of its calls
 SETTLE_SECONDS = 1.0
 LEAVE_WITHIN_SECONDS = 1.0
+FORGET_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,7 @@ class Services:
     clock: Clock
     store: Store
     keys: Keys
+    grants: Grants
     agents: Agents
     models: Models
     policy: Policy
@@ -87,6 +88,7 @@ def assemble(settings: Settings, *, store: Store | None = None) -> Services:
         clock=clock,
         store=store,
         keys=Keys(store, trail, clock),
+        grants=Grants(store, trail, clock),
         agents=agents,
         models=models,
         policy=policy,
@@ -115,6 +117,7 @@ async def running(parts: Services) -> AsyncIterator[None]:
         stack.push_async_callback(parts.calls.close)
         await stack.enter_async_context(_repeated(parts.sweep.beat, BEAT_SECONDS))
         await stack.enter_async_context(_repeated(parts.sweep.settle, SETTLE_SECONDS))
+        await stack.enter_async_context(_repeated(parts.grants.forget_expired, FORGET_SECONDS))
         yield
 
 
@@ -145,8 +148,8 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             yield
 
     reports = _carrier_reports(parts)
-    oauth = _oauth(parts)
-    credentials, challenge = Credentials(parts.keys, oauth.verify), challenges(oauth.resource_metadata)
+    tokens = _tokens(parts)
+    credentials, challenge = Credentials(parts.keys, tokens.verify), challenges(tokens.resource_metadata)
     recordings = Recordings(calls=parts.calls, telephony=parts.telephony, authenticate=credentials, challenge=challenge)
     endpoint = McpEndpoint(
         McpServer(World(agents=parts.agents, policy=parts.policy, calls=parts.calls, base=settings.public_url)),
@@ -176,7 +179,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Starlette:
             Route("/", _about(settings)),
             Route(RECORDING_PATH, recordings.answer),
             Route(APPROVAL_PATH, ApprovalPage(parts.decisions).answer, methods=["GET", "POST"]),
-            *oauth.routes,
+            *tokens.routes,
             *reports.routes,
         ],
         exception_handlers={HTTPException: _http_error},
@@ -230,33 +233,31 @@ def _telephony(settings: Settings, models: Models, clock: Clock) -> Telephony:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OAuth:
-    """Tokens beside keys, when there are any. Its libraries take a third of a second: they are loaded when it is on."""
+def _tokens(parts: Services) -> Tokens:
+    settings = parts.settings
+    if settings.oauth is OAuth.OFF:
+        return Tokens()
+    from callmcp.auth.oauth import serving  # noqa: PLC0415 - a third of a second, for its libraries
 
-    routes: Sequence[BaseRoute] = ()
-    verify: Verify | None = None
-    resource_metadata: str | None = None
-
-
-def _oauth(parts: Services) -> _OAuth:
-    if parts.settings.oauth is not OAuth.EMBEDDED:
-        return _OAuth()
-    from callmcp.auth.oauth.addresses import Addresses as OAuthAddresses  # noqa: PLC0415
-    from callmcp.auth.oauth.clients import Clients  # noqa: PLC0415
-    from callmcp.auth.oauth.routes import OAuthRoutes  # noqa: PLC0415
-    from callmcp.auth.oauth.server import AuthorizationServer  # noqa: PLC0415
-    from callmcp.auth.oauth.tokens import AccessTokens, SigningKeys  # noqa: PLC0415
-
-    store, clock, addresses = parts.store, parts.clock, OAuthAddresses(parts.settings.public_url)
-    keys = SigningKeys(store, clock)
-    tokens = AccessTokens(store=store, keys=keys, addresses=addresses, clock=clock)
-    clients = Clients(store=store, clock=clock, inside=parts.settings.oauth_inside_hosts)
-    server = AuthorizationServer(
-        store=store, clients=clients, keys=keys, tokens=tokens, addresses=addresses, clock=clock
+    if settings.oauth is OAuth.EXTERNAL:
+        return serving.external(
+            public_url=settings.public_url,
+            issuer=settings.oauth_issuer or "",
+            audience=settings.oauth_audience,
+            account_claim=settings.oauth_account_claim,
+            scope_claim=settings.oauth_scope_claim,
+            keys=parts.keys,
+            clock=parts.clock,
+        )
+    return serving.embedded(
+        public_url=settings.public_url,
+        inside=settings.oauth_inside_hosts,
+        store=parts.store,
+        grants=parts.grants,
+        keys=parts.keys,
+        agents=parts.agents,
+        clock=parts.clock,
     )
-    routes = OAuthRoutes(server=server, clients=clients, keys=parts.keys, agents=parts.agents, clock=clock)
-    return _OAuth(routes=routes.routes(), verify=tokens.verify, resource_metadata=addresses.resource_metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,46 +301,6 @@ def _carrier_reports(parts: Services) -> _Reports:
     )
     echo = Echo(public_url=settings.public_url, tokens=settings.twilio_auth_token)
     return _Reports(routes=[*routes.routes(), *echo.routes()], hand_over=routes.hand_over)
-
-
-# What holds where nothing else was laid down: with a real carrier, what does no harm; the simulator rings nobody.
-SAFE_LIMITS = Limits(
-    hours=Hours(start=8 * 60, end=21 * 60),
-    calls_per_minute=10,
-    calls_per_hour=100,
-    calls_per_day=500,
-    calls_at_once=10,
-    destination_per_day=3,
-    destination_at_once=1,
-    destination_pause_seconds=300,
-    spend_per_day=25 * MICROS,
-    spend_per_month=250 * MICROS,
-)
-SAFE_PRICE = MICROS // 4
-
-
-def deployment(settings: Settings) -> Deployment:
-    """What holds for every account: what is set, and for what is not, what does no harm with this carrier."""
-    real = settings.carrier is not Carrier.SIMULATOR
-    given = {
-        name: getattr(settings, f"limit_{name}")
-        for name in (one.name for one in fields(Limits))
-        if getattr(settings, f"limit_{name}") is not None
-    }
-    limits = replace(SAFE_LIMITS if real else NO_LIMITS, **given)
-    if real and settings.limit_regions is None:
-        region = PhoneNumbersPlan().looks(PhoneNumber(settings.twilio_from or "")).region
-        limits = replace(limits, regions=frozenset({region}) if region else frozenset())
-    strict = settings.strict_numbers if settings.strict_numbers is not None else real
-    price = settings.price_per_minute
-    return Deployment(
-        limits=limits,
-        currency=settings.currency,
-        per_minute=price if price is not None else SAFE_PRICE if real else 0,
-        approval_seconds=settings.approval_seconds,
-        strict_numbers=strict,
-        trusts_zone=settings.trust_timezone,
-    )
 
 
 def _patience(settings: Settings) -> Patience:

@@ -5,6 +5,9 @@ Asked only where a principal is needed: a credential that is wrong must not brea
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from starlette.routing import BaseRoute
 
 from callmcp.errors import Forbidden, Unauthenticated
 from callmcp.identity.model import Principal, Scope
@@ -20,6 +23,16 @@ _SECRET = re.compile(rb"[\x21-\x7e]+")  # visible ASCII: what a header value can
 
 
 Verify = Callable[[str], Awaitable[Principal]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Access tokens beside keys, or as it is by default, none: the routes that lead to them, what checks one, and where
+    the document is that says so (RFC 9728)."""
+
+    routes: Sequence[BaseRoute] = ()
+    verify: Verify | None = None
+    resource_metadata: str | None = None
 
 
 class Credentials:

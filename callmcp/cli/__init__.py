@@ -18,6 +18,8 @@ COMMANDS = {
     "opt-outs": "List, add and remove numbers that are never called again.",
     "limits": "Show and change who may be called, when and how often.",
     "approvals": "List, approve and decline calls that wait for a person's yes.",
+    "clients": "Make, list and remove OAuth clients.",
+    "oauth": "List and revoke what apps were granted; rotate the key that signs tokens.",
     "prices": "List, set, import and export what a minute costs.",
     "audit": "Show who changed what, and which calls were refused.",
     "db": "Bring the database up to date, or copy it.",

@@ -63,6 +63,13 @@ class GrantStore(Protocol):
     async def grant(self, grant_id: str) -> tuple[Grant, ApiKey | None] | None:
         """The grant, and the key behind it when it was allowed with one."""
 
+    async def grants(self, account_id: str) -> Sequence[Grant]:
+        """Those that are not revoked, oldest first."""
+
+    async def forget_grants(self, *, expired: datetime, made_before: datetime) -> None:
+        """Codes and refresh tokens that expired before the one, and grants without any that were made before the
+        other."""
+
     async def revoke_grant(self, grant_id: str, at: datetime) -> None: ...
 
     async def use_code(self, digest: str, at: datetime) -> Code | None:

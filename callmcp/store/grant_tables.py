@@ -56,7 +56,7 @@ def client_value(row: Row) -> OAuthClient:
 
 class GrantRow(SQLModel, table=True):
     __tablename__ = "oauth_grants"
-    __table_args__ = (Index("ix_oauth_grants_client", "client_id"),)
+    __table_args__ = (Index("ix_oauth_grants_client", "client_id"), Index("ix_oauth_grants_account", "account_id"))
 
     id: str = Field(primary_key=True)
     account_id: str
@@ -103,6 +103,7 @@ def grant_value(row: Row) -> Grant:
 
 class CodeRow(SQLModel, table=True):
     __tablename__ = "oauth_codes"
+    __table_args__ = (Index("ix_oauth_codes_grant", "grant_id"),)
 
     digest: str = Field(primary_key=True)
     grant_id: str
@@ -140,6 +141,7 @@ def code_value(row: Row) -> Code:
 
 class RefreshTokenRow(SQLModel, table=True):
     __tablename__ = "oauth_refresh_tokens"
+    __table_args__ = (Index("ix_oauth_refresh_tokens_grant", "grant_id"),)
 
     digest: str = Field(primary_key=True)
     grant_id: str

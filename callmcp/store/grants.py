@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy import bindparam, delete, exists, func, insert, or_, select, text, update
 
 from callmcp.errors import Conflict
 from callmcp.identity.grants import ClientKind, Code, Grant, OAuthClient, RefreshToken, SigningKey
@@ -48,6 +48,11 @@ _FORGET_CLIENTS = delete(CLIENTS).where(
 _ADD_GRANT = insert(GRANTS)
 _GRANT = select(GRANTS).where(GRANTS.c.id == bindparam("grant_id"))
 _NOT_REVOKED = GRANTS.c.revoked_at.is_(None)
+_GRANTS = (
+    select(GRANTS)
+    .where(GRANTS.c.account_id == bindparam("account_id"), _NOT_REVOKED)
+    .order_by(GRANTS.c.created_at, GRANTS.c.id)
+)
 _REVOKE_GRANT = (
     update(GRANTS).where(GRANTS.c.id == bindparam("grant_id"), _NOT_REVOKED).values(revoked_at=bindparam("at"))
 )
@@ -65,6 +70,13 @@ _USE_TOKEN = (
     update(REFRESH_TOKENS)
     .where(REFRESH_TOKENS.c.digest == bindparam("which"), REFRESH_TOKENS.c.used_at.is_(None))
     .values(used_at=bindparam("at"))
+)
+_FORGET_CODES = delete(CODES).where(CODES.c.expires_at < bindparam("expired"))
+_FORGET_TOKENS = delete(REFRESH_TOKENS).where(REFRESH_TOKENS.c.expires_at < bindparam("expired"))
+_FORGET_GRANTS = delete(GRANTS).where(
+    GRANTS.c.created_at < bindparam("made_before"),
+    ~exists().where(CODES.c.grant_id == GRANTS.c.id),
+    ~exists().where(REFRESH_TOKENS.c.grant_id == GRANTS.c.id),
 )
 _ADD_KEY = insert(SIGNING_KEYS)
 _KEYS = select(SIGNING_KEYS).order_by(SIGNING_KEYS.c.created_at.desc(), SIGNING_KEYS.c.id)
@@ -117,6 +129,16 @@ def grant(connection: Connection, grant_id: str) -> tuple[Grant, ApiKey | None] 
         return None
     found = grant_value(row)
     return found, keys.key(connection, found.key_id)
+
+
+def grants(connection: Connection, account_id: str) -> Sequence[Grant]:
+    return [grant_value(row) for row in connection.all(_GRANTS, {"account_id": account_id})]
+
+
+def forget_grants(connection: Connection, *, expired: datetime, made_before: datetime) -> None:
+    connection.run(_FORGET_CODES, {"expired": micros(expired)})
+    connection.run(_FORGET_TOKENS, {"expired": micros(expired)})
+    connection.run(_FORGET_GRANTS, {"made_before": micros(made_before)})
 
 
 def revoke_grant(connection: Connection, grant_id: str, at: datetime) -> None:

@@ -61,6 +61,19 @@ class MemoryGrants:
         grant = self._grants.get(storable(grant_id))
         return None if grant is None else (grant, self._keys.get(grant.key_id))
 
+    async def grants(self, account_id: str) -> Sequence[Grant]:
+        held = (one for one in self._grants.values() if one.account_id == account_id and one.revoked_at is None)
+        return sorted(held, key=lambda grant: (grant.created_at, grant.id))
+
+    async def forget_grants(self, *, expired: datetime, made_before: datetime) -> None:
+        self._codes = {name: code for name, code in self._codes.items() if code.expires_at >= expired}
+        self._refresh_tokens = {name: one for name, one in self._refresh_tokens.items() if one.expires_at >= expired}
+        alive = {code.grant_id for code in self._codes.values()}
+        alive |= {token.grant_id for token in self._refresh_tokens.values()}
+        self._grants = {
+            name: grant for name, grant in self._grants.items() if name in alive or grant.created_at >= made_before
+        }
+
     async def revoke_grant(self, grant_id: str, at: datetime) -> None:
         grant = self._grants.get(grant_id)
         if grant is not None and grant.revoked_at is None:

@@ -153,6 +153,12 @@ class SqlStore:
     async def grant(self, grant_id: str) -> tuple[Grant, ApiKey | None] | None:
         return await self._look_up(grants.grant, grant_id)
 
+    async def grants(self, account_id: str) -> Sequence[Grant]:
+        return await self._read(grants.grants, account_id)
+
+    async def forget_grants(self, *, expired: datetime, made_before: datetime) -> None:
+        await self._write(grants.forget_grants, expired=expired, made_before=made_before)
+
     async def revoke_grant(self, grant_id: str, at: datetime) -> None:
         await self._write(grants.revoke_grant, grant_id, at)
 

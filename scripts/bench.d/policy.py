@@ -13,7 +13,6 @@ from table import Aim, machine
 
 from callmcp.agents.model import Agent
 from callmcp.agents.operations import Agents
-from callmcp.app import SAFE_LIMITS
 from callmcp.calls.events import HungUp
 from callmcp.calls.model import Call, CallRequest, NumberLooks, PhoneNumber
 from callmcp.calls.operations import Calls
@@ -22,6 +21,7 @@ from callmcp.calls.policy.limits import Hours
 from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.calls.ports import Observe
 from callmcp.clock import TestClock
+from callmcp.deployment import SAFE_LIMITS
 from callmcp.identity.audit import Trail
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys

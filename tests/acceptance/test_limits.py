@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from callmcp.agents.operations import Agents
-from callmcp.app import deployment
 from callmcp.calls.events import FoundBusy
 from callmcp.calls.model import Call, CallRequest, PhoneNumber
 from callmcp.calls.operations import Calls
 from callmcp.calls.policy.operations import Policy
 from callmcp.clock import TestClock
+from callmcp.deployment import deployment
 from callmcp.errors import Refused
 from callmcp.identity.audit import Trail
 from callmcp.identity.model import Principal, Scope

@@ -142,6 +142,48 @@ async def test_a_refresh_token_is_good_once_and_using_it_again_revokes_its_grant
     assert await revoked(store, grant)
 
 
+async def test_the_grants_of_an_account_are_those_that_hold(store: Store) -> None:
+    later, first, theirs, over = (
+        a_grant(account_id="acct_7", created_at=NOON + HOUR),
+        a_grant(account_id="acct_7"),
+        a_grant(account_id="acct_8"),
+        a_grant(account_id="acct_7"),
+    )
+    for grant in (later, first, theirs, over):
+        await store.add_grant(grant)
+    await store.revoke_grant(over.id, NOON)
+
+    assert await store.grants("acct_7") == [first, later]
+
+
+async def test_what_has_expired_is_forgotten_and_a_grant_when_nothing_is_left_of_it(store: Store) -> None:
+    with_code, with_token, with_old_token, with_nothing, new = (
+        a_grant(),
+        a_grant(),
+        a_grant(),
+        a_grant(),
+        a_grant(created_at=NOON + HOUR),
+    )
+    code = a_code(with_code)
+    await store.add_grant(with_code, code)
+    for grant in (with_token, with_old_token, with_nothing, new):
+        await store.add_grant(grant)
+    for grant, lives in ((with_token, 2 * HOUR), (with_old_token, timedelta(minutes=1))):
+        token = RefreshToken(digest=grant.id, grant_id=grant.id, client_id="client_x", expires_at=NOON + lives)
+        await store.add_refresh_token(token)
+
+    await store.forget_grants(expired=NOON + HOUR, made_before=NOON + HOUR)
+
+    left = [
+        grant for grant in (with_code, with_token, with_old_token, with_nothing, new) if await store.grant(grant.id)
+    ]
+    assert left == [with_code, with_token, new]  # a code is good up to its last moment
+    assert await store.refresh_token(with_old_token.id) is None
+    await store.forget_grants(expired=NOON + 3 * HOUR, made_before=NOON + HOUR)
+    assert await store.use_code(code.digest, NOON) is None
+    assert [await store.grant(grant.id) for grant in (with_code, with_token)] == [None, None]
+
+
 async def test_of_many_processes_that_start_one_makes_the_first_signing_key(store: Store) -> None:
     keys = [SigningKey(id=f"k{number}", jwk="{}", created_at=NOON) for number in range(5)]
     await asyncio.gather(*(store.add_signing_key(key, first=True) for key in keys))

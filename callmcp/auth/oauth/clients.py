@@ -14,13 +14,12 @@ from callmcp.clock import Clock
 from callmcp.identity.grants import ClientKind, OAuthClient
 from callmcp.identity.operations import digest
 from callmcp.identity.ports import GrantStore
+from callmcp.identity.redirects import redirect_uri
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MAX_REDIRECT_URIS = 20
 REGISTRATIONS_A_MINUTE = 30
 UNUSED = timedelta(days=1)
 IDLE = timedelta(days=90)
-_SCRIPTED = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "ftp", "ws", "wss"})
 
 
 class Refused(Exception):
@@ -32,28 +31,13 @@ class Refused(Exception):
         self.status = status
 
 
-def _redirect_uri(text: str) -> str:
-    """https, or http to this machine itself (RFC 8252 section 7.3), or a scheme of an app's own (section 7.1)."""
-    parts = urlsplit(text)
-    scheme = parts.scheme.lower()
-    if parts.fragment or "#" in text or not scheme or scheme in _SCRIPTED or not text.isprintable() or " " in text:
-        raise ValueError("not an address that a browser may be sent back to")
-    if scheme == "http" and parts.hostname not in LOOPBACK:
-        raise ValueError("http only to this machine itself (127.0.0.1, [::1], localhost); anything else by https")
-    if scheme in {"http", "https"} and not parts.hostname:
-        raise ValueError("it has no host")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("it has a user name")
-    return text
-
-
 class Description(BaseModel):
     """What is read of client metadata (RFC 7591 section 2), from a registration or a document; the rest is let be."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     redirect_uris: Annotated[
-        tuple[Annotated[str, Field(max_length=2000), AfterValidator(_redirect_uri)], ...],
+        tuple[Annotated[str, Field(max_length=2000), AfterValidator(redirect_uri)], ...],
         Field(min_length=1, max_length=MAX_REDIRECT_URIS),
     ]
     client_name: Annotated[str, Field(max_length=200)] = ""
@@ -137,18 +121,3 @@ def _read(given: object) -> Description:
     if "authorization_code" not in description.grant_types or "code" not in description.response_types:
         raise Refused("invalid_client_metadata", "grant_types: only authorization_code with refresh_token is supported")
     return description
-
-
-def matches(registered: str, given: str) -> bool:
-    """Exactly, but for the port of this machine itself, which an app is given when it starts (RFC 8252 section 7.3)."""
-    if registered == given:
-        return True
-    ours, theirs = urlsplit(registered), urlsplit(given)
-    try:
-        _ = theirs.port
-    except ValueError:
-        return False
-    if "@" in theirs.netloc or theirs.fragment:
-        return False
-    loopback = ours.scheme == theirs.scheme == "http" and ours.hostname in LOOPBACK and ours.hostname == theirs.hostname
-    return loopback and (ours.path, ours.query) == (theirs.path, theirs.query)

@@ -21,6 +21,7 @@ MAX_BYTES = 64 * 1024
 TIMEOUT_SECONDS = 5.0
 KEPT = timedelta(minutes=10)
 KEPT_DOCUMENTS = 1000
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # global, and a way to any IPv4 address (RFC 6052)
 
 
 class NoDocument(Exception):
@@ -28,12 +29,13 @@ class NoDocument(Exception):
 
 
 class Documents:
-    """JSON objects at https addresses, kept for a while. `inside`: hosts that may be at private addresses, and by
-    http."""
+    """JSON objects at https addresses, kept for a while. `inside`: hosts that may be at private addresses, and by http.
+    `seconds`: how long one may take, all in all."""
 
-    def __init__(self, clock: Clock, inside: Sequence[str] = ()) -> None:
+    def __init__(self, clock: Clock, inside: Sequence[str] = (), *, seconds: float = TIMEOUT_SECONDS) -> None:
         self._clock = clock
         self._inside = frozenset(inside)
+        self._seconds = seconds
         self._kept: dict[str, tuple[datetime, dict[str, Any]]] = {}
 
     def is_address(self, text: str) -> bool:
@@ -54,7 +56,7 @@ class Documents:
         if kept is not None and now - kept[0] < KEPT:
             return kept[1]
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 document = await self._fetch(address)
         except (TimeoutError, httpx.HTTPError, OSError, ValueError) as error:
             raise NoDocument(f"{type(error).__name__}: {error}") from error
@@ -72,7 +74,7 @@ class Documents:
         url = parts._replace(netloc=f"{literal}:{port}").geturl()
         headers = {"Host": parts.netloc, "Accept": "application/json"}
         async with (
-            httpx.AsyncClient(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False) as http,
+            httpx.AsyncClient(timeout=self._seconds, follow_redirects=False, trust_env=False) as http,
             http.stream("GET", url, headers=headers, extensions={"sni_hostname": host}) as response,
         ):
             if response.status_code != httpx.codes.OK:
@@ -101,6 +103,9 @@ class Documents:
 
 def _is_public(address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv6Address) and (inner := parsed.ipv4_mapped or parsed.sixtofour) is not None:
-        parsed = inner
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed in _NAT64:
+            parsed = ipaddress.IPv4Address(parsed.packed[-4:])
+        elif (inner := parsed.ipv4_mapped or parsed.sixtofour) is not None:
+            parsed = inner
     return parsed.is_global and not parsed.is_multicast

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from authlib.oauth2.rfc6749 import ClientMixin, OAuth2Payload, OAuth2Request
 
 from callmcp.auth.oauth.addresses import OFFERED, USUAL
-from callmcp.auth.oauth.clients import matches
 from callmcp.identity.grants import Code, Grant, OAuthClient, RefreshToken
 from callmcp.identity.operations import digest
+from callmcp.identity.redirects import matches
 
 
 class Parameters(OAuth2Payload):
@@ -101,7 +101,7 @@ class Client(ClientMixin):
 
     def check_grant_type(self, grant_type: str) -> bool:
         if grant_type == "client_credentials":
-            return self.known.account_id is not None and self.known.secret_digest is not None
+            return bool(self.known.account_id and self.known.secret_digest and self.known.scopes)
         return bool(self.known.redirect_uris) and grant_type in {"authorization_code", "refresh_token"}
 
 

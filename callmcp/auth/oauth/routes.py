@@ -14,7 +14,16 @@ from starlette.routing import Route
 
 from callmcp.agents.operations import Agents
 from callmcp.auth.oauth import consent
-from callmcp.auth.oauth.addresses import AUTHORIZE, JWKS, OFFERED, REGISTER, RESOURCE_METADATA, REVOKE, SERVER_METADATA
+from callmcp.auth.oauth.addresses import (
+    AUTHORIZE,
+    JWKS,
+    OFFERED,
+    REGISTER,
+    RESOURCE_METADATA,
+    REVOKE,
+    SERVER_METADATA,
+    Addresses,
+)
 from callmcp.auth.oauth.addresses import TOKEN as TOKEN_PATH
 from callmcp.auth.oauth.clients import Clients, Refused
 from callmcp.auth.oauth.consent import EVERY_AGENT, TICKET_SECONDS, Ticket
@@ -22,6 +31,7 @@ from callmcp.auth.oauth.models import Answer
 from callmcp.auth.oauth.server import AuthorizationServer, Wanted
 from callmcp.clock import Clock
 from callmcp.errors import Unauthenticated, Unavailable
+from callmcp.identity.granting import Grants
 from callmcp.identity.grants import Grant
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys
@@ -40,24 +50,35 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+def resource_routes(addresses: Addresses, issuer: str) -> Sequence[Route]:
+    """Protected resource metadata, at both places where it is looked for (RFC 9728 section 3.1)."""
+    described = _document(addresses.resource_document(issuer))
+    return [Route(f"{RESOURCE_METADATA}{path}", described, methods=["GET", "OPTIONS"]) for path in ("", "/mcp")]
+
+
 class OAuthRoutes:
     def __init__(
-        self, *, server: AuthorizationServer, clients: Clients, keys: Keys, agents: Agents, clock: Clock
+        self,
+        *,
+        server: AuthorizationServer,
+        clients: Clients,
+        grants: Grants,
+        keys: Keys,
+        agents: Agents,
+        clock: Clock,
     ) -> None:
         self._server = server
         self._clients = clients
+        self._grants = grants
         self._keys = keys
         self._agents = agents
         self._clock = clock
 
     def routes(self) -> Sequence[Route]:
-        addresses = self._server.addresses
-        described = _document(addresses.server_document())
-        resource = _document(addresses.resource_document(addresses.issuer))
+        described = _document(self._server.addresses.server_document())
         both = ["GET", "OPTIONS"]
         post = ["POST", "OPTIONS"]
         return [
-            *(Route(f"{RESOURCE_METADATA}{path}", resource, methods=both) for path in ("", "/mcp")),
             *(Route(f"{where}{path}", described, methods=both) for where in SERVER_METADATA for path in ("", "/mcp")),
             Route(JWKS, _open(self._jwks), methods=both),
             Route(AUTHORIZE, _careful(self._authorize), methods=["GET", "POST"]),
@@ -181,7 +202,9 @@ class OAuthRoutes:
             created_at=now,
         )
         log.info("oauth_granted", client_id=wanted.client.id, grant_id=grant.id, scopes=sorted(scopes))
-        return _sent(await self._server.granted(wanted, grant))
+        answer = await self._server.granted(wanted, grant)
+        await self._grants.noted(grant)
+        return _sent(answer)
 
     async def _secret(self) -> bytes:
         """What tickets are signed with, in every process the same."""

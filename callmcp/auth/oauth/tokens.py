@@ -8,6 +8,7 @@ import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -16,15 +17,39 @@ from joserfc.jwk import ECKey, KeySet
 from callmcp.auth.oauth.addresses import OFFERED, Addresses
 from callmcp.clock import Clock
 from callmcp.errors import Unauthenticated
+from callmcp.identity.granting import ACCESS_LIVES
 from callmcp.identity.grants import SigningKey
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.ports import GrantStore
 
 ALGORITHM = "ES256"
-LIVES = timedelta(hours=1)
+LIVES = ACCESS_LIVES
 REMEMBERED = 10_000
 """Tokens whose signature need not be checked again. A revocation is looked up each time all the same."""
 LOOK_AGAIN = timedelta(seconds=10)
+
+
+T = TypeVar("T")
+
+
+class Verified(Generic[T]):
+    """What tokens say that were verified, by their digests: the newest few, so that none need be verified twice."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[str, T] = OrderedDict()
+
+    def get(self, token: str) -> T | None:
+        return self._said.get(_name(token))
+
+    def put(self, token: str, said: T) -> T:
+        self._said[_name(token)] = said
+        if len(self._said) > REMEMBERED:
+            self._said.popitem(last=False)
+        return said
+
+
+def _name(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class SigningKeys:
@@ -97,7 +122,7 @@ class AccessTokens:
         self._keys = keys
         self._addresses = addresses
         self._clock = clock
-        self._verified: OrderedDict[str, Claims] = OrderedDict()
+        self._verified: Verified[Claims] = Verified()
 
     async def verify(self, token: str) -> Principal:
         """Raises Unauthenticated, saying what is wrong."""
@@ -118,19 +143,16 @@ class AccessTokens:
 
     async def claims(self, token: str) -> Claims:
         """What a token of ours says, unexpired, for this resource. Raises Unauthenticated."""
-        name = hashlib.sha256(token.encode()).hexdigest()
-        claims = self._verified.get(name)
+        claims = self._verified.get(token)
         if claims is None:
-            claims = self._verified[name] = await self._checked(token)
-            if len(self._verified) > REMEMBERED:
-                self._verified.popitem(last=False)
+            claims = self._verified.put(token, await self._checked(token))
         if claims.expires_at <= self._clock.now().timestamp():
             raise Unauthenticated("The access token has expired; refresh it.", presented=True)
         return claims
 
     async def _checked(self, token: str) -> Claims:
         try:
-            kid = _header(token).get("kid")
+            kid = header(token).get("kid")
             decoded = jwt.decode(token, await self._keys.verifying(kid), algorithms=[ALGORITHM])
             now = int(self._clock.now().timestamp())
             jwt.JWTClaimsRegistry(
@@ -157,7 +179,7 @@ class AccessTokens:
         )
 
 
-def _header(token: str) -> dict[str, object]:
+def header(token: str) -> dict[str, object]:
     """Unverified. Raises ValueError for what is no JWT at all."""
     first, found, _ = token.partition(".")
     if not found:

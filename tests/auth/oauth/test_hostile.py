@@ -12,11 +12,12 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
 from callmcp.auth.oauth.addresses import Addresses
-from callmcp.auth.oauth.clients import REGISTRATIONS_A_MINUTE, matches
+from callmcp.auth.oauth.clients import REGISTRATIONS_A_MINUTE
 from callmcp.auth.oauth.tokens import AccessTokens, SigningKeys
 from callmcp.clock import TestClock
 from callmcp.errors import Unauthenticated
 from callmcp.identity.model import Scope
+from callmcp.identity.redirects import matches
 from tests.auth.oauth.browser import CALLBACK, App, at, came_back
 from tests.auth.oauth.conftest import BASE, Server
 

@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_oauth_grants_client", "oauth_grants", ["client_id"])
+    op.create_index("ix_oauth_grants_account", "oauth_grants", ["account_id"])
     op.create_table(
         "oauth_codes",
         *(_text(name) for name in ("digest", "grant_id", "client_id", "redirect_uri", "challenge")),
@@ -43,6 +44,7 @@ def upgrade() -> None:
         _time("used_at", nullable=True),
         sa.PrimaryKeyConstraint("digest"),
     )
+    op.create_index("ix_oauth_codes_grant", "oauth_codes", ["grant_id"])
     op.create_table(
         "oauth_refresh_tokens",
         *(_text(name) for name in ("digest", "grant_id", "client_id")),
@@ -50,4 +52,5 @@ def upgrade() -> None:
         _time("used_at", nullable=True),
         sa.PrimaryKeyConstraint("digest"),
     )
+    op.create_index("ix_oauth_refresh_tokens_grant", "oauth_refresh_tokens", ["grant_id"])
     op.create_table("oauth_signing_keys", _text("id"), _text("jwk"), _time("created_at"), sa.PrimaryKeyConstraint("id"))

@@ -1,0 +1,171 @@
+"""Clients that are described by a document at their id, and what such an address must not be a way into."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from callmcp.auth.oauth.clients import Clients
+from callmcp.auth.oauth.documents import MAX_BYTES, Documents, NoDocument
+from callmcp.clock import SystemClock, TestClock
+from callmcp.store.memory import MemoryStore
+from tests.auth.oauth.web import Web, answer, serving
+
+pytestmark = pytest.mark.anyio
+CALLBACK = "https://app.example.com/callback"
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    with serving() as web:
+        yield web
+
+
+def described(web: Web, path: str = "/client.json", **fields: Any) -> str:
+    """The address of a document that describes its client."""
+    document = {"client_id": web.base + path, "client_name": "An app", "redirect_uris": [CALLBACK]}
+    return web.says(path, document | fields)
+
+
+def clients(inside: tuple[str, ...] = ("127.0.0.1",)) -> Clients:
+    return Clients(store=MemoryStore(), clock=SystemClock(), inside=inside)
+
+
+async def test_a_document_says_what_a_client_is_called_and_where_it_is(web: Web) -> None:
+    found = await clients().find(described(web))
+
+    assert found is not None
+    assert (found.name, found.redirect_uris, found.secret_digest) == ("An app", (CALLBACK,), None)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"client_id": "https://other.example.com/client.json"},
+        {"client_id": None},
+        {"redirect_uris": []},
+        {"redirect_uris": ["http://evil.example.com/cb"]},
+        {"redirect_uris": "https://app.example.com/callback"},
+        {"client_secret": "s3cret"},
+        {"token_endpoint_auth_method": "client_secret_post"},
+        {"client_name": 5},
+    ],
+)
+async def test_a_document_that_is_not_of_this_client_or_no_description_is_none(
+    web: Web, fields: dict[str, Any]
+) -> None:
+    assert await clients().find(described(web, **fields)) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://127.0.0.1/client.json",
+        "https://localhost/client.json",
+        "https://[::1]/client.json",
+        "https://[::ffff:10.0.0.1]/client.json",
+        "https://[::ffff:7f00:1]/client.json",
+        "https://[2002:7f00:0001::]/client.json",
+        "https://[64:ff9b::7f00:1]/client.json",
+        "https://[fd00::1]/client.json",
+        "https://[fe80::1]/client.json",
+        "https://0.0.0.0/client.json",
+        "https://10.1.2.3/client.json",
+        "https://172.16.0.1/client.json",
+        "https://192.168.1.1/client.json",
+        "https://100.64.0.1/client.json",
+        "https://169.254.169.254/latest/meta-data",
+        "https://224.0.0.1/client.json",
+        "https://2130706433/client.json",
+        "https://0x7f000001/client.json",
+        "https://0177.0.0.1/client.json",
+        "https://127.1/client.json",
+    ],
+)
+async def test_an_address_of_a_network_that_is_not_public_is_not_asked(address: str) -> None:
+    documents = Documents(SystemClock(), seconds=5)
+
+    assert documents.is_address(address)
+    with pytest.raises(NoDocument, match=r"not on the public internet|gaierror"):
+        await documents.get(address)
+
+
+async def test_nothing_reaches_a_server_inside_unless_its_host_is_allowed(web: Web) -> None:
+    address = described(web)
+
+    assert await clients(inside=()).find(address) is None
+    assert await clients(inside=("intranet.example.com",)).find(address) is None
+    with pytest.raises(NoDocument):
+        await Documents(SystemClock()).get(address)
+    assert web.asked == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://app.example.com/client.json",
+        "https://app.example.com",
+        "https://app.example.com/",
+        "https://user@app.example.com/client.json",
+        "https://app.example.com/client.json#part",
+        "https://app.example.com/../client.json",
+        "https://:443/client.json",
+        "https://app.example.com:99999/client.json",
+        "https://[/client.json",
+        "ftp://app.example.com/client.json",
+        "file:///etc/passwd",
+        "client_0123",
+        "",
+    ],
+)
+def test_what_cannot_name_a_document_is_not_taken_for_an_address(text: str) -> None:
+    assert not Documents(SystemClock()).is_address(text)
+
+
+async def test_a_redirect_is_not_followed(web: Web) -> None:
+    inner = described(web, "/inner.json")
+    web.pages["/client.json"] = lambda handler: answer(handler, b"", 302, Location=inner)
+
+    assert await clients().find(web.base + "/client.json") is None
+    assert web.asked == ["/client.json"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":"' + b"x" * MAX_BYTES + b'"}'])
+async def test_what_is_no_document_or_too_large_is_none(web: Web, body: bytes) -> None:
+    web.pages["/client.json"] = lambda handler: answer(handler, body)
+
+    assert await clients().find(web.base + "/client.json") is None
+
+
+async def test_a_server_that_never_ends_is_given_up(web: Web) -> None:
+    go = threading.Event()
+
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(b"{")
+        handler.wfile.flush()
+        go.wait(30)
+
+    web.pages["/client.json"] = drip
+    documents = Documents(SystemClock(), ("127.0.0.1",), seconds=0.3)
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(NoDocument):
+                await documents.get(web.base + "/client.json")
+    finally:
+        go.set()
+
+
+async def test_a_document_is_kept_for_ten_minutes(web: Web) -> None:
+    clock = TestClock(datetime.now(UTC))
+    documents = Documents(clock, ("127.0.0.1",))
+    address = described(web)
+    for seconds, asked in ((0, 1), (599, 1), (2, 2)):
+        await clock.advance(seconds)
+        await documents.get(address)
+        assert len(web.asked) == asked
