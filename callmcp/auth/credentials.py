@@ -17,6 +17,7 @@ WHERE_KEYS_COME_FROM = (
     "Calling a tool needs an API key. Whoever runs this server makes one with 'callmcp keys create NAME --scope "
     "calls:write --scope agents:read'; send it as the header 'Authorization: Bearer cmcp_...' or 'X-API-Key: cmcp_...'."
 )
+OR_LOG_IN = " Or log in by OAuth, if your client can: the challenge says where."
 USUAL_SCOPES = (Scope.AGENTS_READ, Scope.CALLS_READ, Scope.CALLS_WRITE)
 _JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")  # no key has a dot
 _SECRET = re.compile(rb"[\x21-\x7e]+")  # visible ASCII: what a header value can carry unharmed
@@ -42,12 +43,13 @@ class Credentials:
     def __init__(self, keys: Keys, tokens: Verify | None = None) -> None:
         self._keys = keys
         self._tokens = tokens
+        self._words = WHERE_KEYS_COME_FROM + (OR_LOG_IN if tokens else "")
 
     async def __call__(self, headers: Sequence[tuple[bytes, bytes]]) -> Principal:
         """Raises Unauthenticated. Of two credentials none is picked: a proxy before us may have picked the other."""
         secrets = [_secret(name, value) for name, value in headers if name in (b"authorization", b"x-api-key")]
         if not secrets:
-            raise Unauthenticated(WHERE_KEYS_COME_FROM, presented=False)
+            raise Unauthenticated(self._words, presented=False)
         if len(set(secrets)) > 1:
             raise Unauthenticated("More than one credential was sent; send one.", presented=True)
         if self._tokens is not None and _JWT.fullmatch(secrets[0]):
@@ -55,7 +57,7 @@ class Credentials:
         try:
             return await self._keys.verify(secrets[0])
         except Unauthenticated as error:
-            raise Unauthenticated(f"{error.message} {WHERE_KEYS_COME_FROM}", presented=True) from None
+            raise Unauthenticated(f"{error.message} {self._words}", presented=True) from None
 
 
 def _secret(name: bytes, value: bytes) -> str:

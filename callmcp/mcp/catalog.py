@@ -22,7 +22,8 @@ INSTRUCTIONS = (
     "for the call and returns what was said, who answered and whether the goal was met; end_call stops a call; "
     "list_calls finds calls. Every result has next_step, which says what to do. Give make_call an idempotency_key "
     "and, after a time-out, repeat the same request with the same key: it never dials twice. Calling a tool needs an "
-    "API key from whoever runs this server, sent as 'Authorization: Bearer cmcp_...'."
+    "API key from whoever runs this server, sent as 'Authorization: Bearer cmcp_...', or a login by OAuth where the "
+    "server offers one."
 )
 
 
