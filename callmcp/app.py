@@ -251,6 +251,7 @@ def _tokens(parts: Services) -> Tokens:
         )
     return serving.embedded(
         public_url=settings.public_url,
+        client_documents=settings.oauth_client_documents,
         inside=settings.oauth_inside_hosts,
         store=parts.store,
         grants=parts.grants,

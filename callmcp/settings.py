@@ -84,6 +84,12 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _issuer(text: str) -> str:
+    """As it is: an issuer is compared letter by letter, and that of some providers ends with a slash."""
+    _url(text)
+    return text
+
+
 def _origin(text: str) -> str:
     url = _url(text)
     if urlsplit(url).path:
@@ -207,8 +213,9 @@ class Settings(BaseModel):
 
     # Tokens beside keys.
     oauth: OAuth = OAuth.EMBEDDED
+    oauth_client_documents: bool = True
     oauth_inside_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = ()
-    oauth_issuer: Annotated[str, AfterValidator(_url)] | None = None
+    oauth_issuer: Annotated[str, AfterValidator(_issuer)] | None = None
     oauth_audience: str | None = None
     oauth_account_claim: str | None = None
     oauth_scope_claim: str = "scope"
@@ -239,6 +246,12 @@ class Settings(BaseModel):
     # What it says about itself.
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.AUTO
+
+    @model_validator(mode="after")
+    def _provider_is_named(self) -> "Settings":
+        if self.oauth is OAuth.EXTERNAL and self.oauth_issuer is None:
+            raise ValueError("CALLMCP_OAUTH: external needs CALLMCP_OAUTH_ISSUER as well, the provider's issuer")
+        return self
 
     @model_validator(mode="after")
     def _twilio_is_whole(self) -> "Settings":

@@ -221,3 +221,8 @@ def test_the_shipped_files_own_suggestions_are_valid(config: Path) -> None:
     )
 
     assert load(config).log_format is LogFormat.AUTO
+
+
+def test_an_identity_provider_outside_is_named_as_it_names_itself() -> None:
+    assert "CALLMCP_OAUTH_ISSUER" in refusal(oauth="external")
+    assert load(oauth="external", oauth_issuer="https://id.example.org/").oauth_issuer == "https://id.example.org/"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from granted import token
 from load import AGENT, COOPERATES, PINNED, PYTHON, SILENT, Load, Rates, measure, post, request, structured, tool
 
 from tests.acceptance.server import Server, running
@@ -65,6 +66,7 @@ def table(rounds: int, seconds: int, connections: int) -> bool:
             "callmcp, tools/list": Load(server.endpoint, listing, pid),
             "SDK, tools/list": Load(sdk, listing, sdk_pid),
             "callmcp, get_call": Load(server.endpoint, reading, pid, key, checked=True),
+            "callmcp, get_call with a token": Load(server.endpoint, reading, pid, token(server, key), checked=True),
             "SDK, no-op tools/call": Load(sdk, reading, sdk_pid, checked=True),
         }
         measured = {name: Rates() for name in [*loads, "callmcp, make_call"]}
@@ -87,11 +89,13 @@ def table(rounds: int, seconds: int, connections: int) -> bool:
     print(f"\n{CALLS} conversations placed at once: {talks:,.0f} whole calls/s.\n")
 
     listed, read, dialled = (measured[f"callmcp, {name}"] for name in ("tools/list", "get_call", "make_call"))
+    with_token = measured["callmcp, get_call with a token"]
     noop = measured["SDK, no-op tools/call"]
     aims = [
         Aim("tools/list, times the SDK's", listed.times(measured["SDK, tools/list"]), at_least=8),
         Aim("tools/list, part of bare Starlette's", listed.times(measured["Starlette, constant bytes"]), at_least=0.6),
         Aim("get_call, times the SDK's no-op call", read.times(noop), at_least=2),
+        Aim("get_call with a token, part of its rate with a key", with_token.times(read), at_least=0.85),
         Aim("make_call, times the SDK's no-op call", dialled.times(noop), at_least=1),
         Aim("resident memory after start, MB", memory, below=150),
         Aim("second start until ready, s", start, below=2),

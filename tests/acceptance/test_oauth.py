@@ -96,7 +96,7 @@ def journey(client: Client, endpoint: str, key: str, answers: list[tuple[str, ..
         return said(process, person), asked
 
 
-def said(process: subprocess.Popen[str], person: Callable[[str], None]) -> dict[str, Any]:
+def said(process: subprocess.Popen[str], person: Callable[[str], object]) -> dict[str, Any]:
     """The next JSON document that a client prints; the person goes where it says before."""
     assert process.stdout is not None
     lines: list[str] = []

@@ -55,8 +55,9 @@ class Addresses:
             "scope_descriptions": {scope.value: words for scope, words in OFFERED.items()},
         }
 
-    def server_document(self) -> dict[str, Any]:
-        """Authorization server metadata (RFC 8414 section 2)."""
+    def server_document(self, *, client_documents: bool) -> dict[str, Any]:
+        """Authorization server metadata (RFC 8414 section 2). `client_documents`: whether a client's id may be the
+        address of a document that describes it."""
         return {
             "issuer": self.issuer,
             "authorization_endpoint": self.base + AUTHORIZE,
@@ -72,5 +73,5 @@ class Addresses:
             "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
             "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": True,
-            "client_id_metadata_document_supported": True,
+            "client_id_metadata_document_supported": client_documents,
         }

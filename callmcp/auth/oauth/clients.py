@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import structlog
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from callmcp.auth.oauth.documents import Documents, NoDocument
@@ -15,6 +16,8 @@ from callmcp.identity.grants import ClientKind, OAuthClient
 from callmcp.identity.operations import digest
 from callmcp.identity.ports import GrantStore
 from callmcp.identity.redirects import redirect_uri
+
+log = structlog.get_logger()
 
 MAX_REDIRECT_URIS = 20
 REGISTRATIONS_A_MINUTE = 30
@@ -54,23 +57,29 @@ class Registered:
 
 
 class Clients:
-    """`inside`: hosts whose metadata documents may be at addresses that only this network reaches."""
+    """`documents`: whether a client's id may be the address of a document that describes it. `inside`: hosts whose
+    documents may be at addresses that only this network reaches."""
 
-    def __init__(self, *, store: GrantStore, clock: Clock, inside: Sequence[str] = ()) -> None:
+    def __init__(self, *, store: GrantStore, clock: Clock, documents: bool = True, inside: Sequence[str] = ()) -> None:
+        self.documents = documents
         self._store = store
         self._clock = clock
         self._documents = Documents(clock, inside)
 
     async def find(self, client_id: str) -> OAuthClient | None:
-        """By its id: a stored one's, or the address of a document that describes it. None when there is none, or its
-        document cannot be had or does not describe a client."""
-        if not self._documents.is_address(client_id):
+        """By its id: a stored one's, or the address of a document that describes it. None when there is none.
+
+        Raises Refused when its document cannot be had or does not describe it. Why is for the log alone: told to
+        strangers it would tell them what answers inside this network.
+        """
+        if not self.documents or not self._documents.is_address(client_id):
             return await self._store.client(client_id)
         try:
-            document = await self._documents.get(client_id)
-            return self._described(client_id, document)
-        except (NoDocument, Refused):
-            return None
+            return self._described(client_id, await self._documents.get(client_id))
+        except (NoDocument, Refused) as error:
+            log.warning("oauth_client_document", client_id=client_id, error=str(error))
+            words = "The document at the address that this client is known by cannot be had, or does not describe it."
+            raise Refused("invalid_client", f"{words} Whoever runs this server finds why in its log.") from error
 
     def _described(self, client_id: str, document: dict[str, Any]) -> OAuthClient:
         if document.get("client_id") != client_id:

@@ -75,7 +75,7 @@ class OAuthRoutes:
         self._clock = clock
 
     def routes(self) -> Sequence[Route]:
-        described = _document(self._server.addresses.server_document())
+        described = _document(self._server.addresses.server_document(client_documents=self._clients.documents))
         both = ["GET", "OPTIONS"]
         post = ["POST", "OPTIONS"]
         return [

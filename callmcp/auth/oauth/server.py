@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from authlib.oauth2.rfc6749 import AuthorizationServer as AuthlibServer
-from authlib.oauth2.rfc6749 import InvalidGrantError, InvalidRequestError, OAuth2Error
+from authlib.oauth2.rfc6749 import InvalidClientError, InvalidGrantError, InvalidRequestError, OAuth2Error
 from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, ClientCredentialsGrant, RefreshTokenGrant
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
@@ -22,7 +22,7 @@ from authlib.oauth2.rfc9068 import JWTBearerTokenGenerator
 from authlib.oauth2.rfc9207.parameter import IssuerParameter
 
 from callmcp.auth.oauth.addresses import AUTHORIZE, OFFERED, REVOKE, TOKEN, Addresses
-from callmcp.auth.oauth.clients import Clients
+from callmcp.auth.oauth.clients import Clients, Refused
 from callmcp.auth.oauth.models import Answer, Asked, Client, Credential, Person
 from callmcp.auth.oauth.tokens import ALGORITHM, LIVES, AccessTokens, SigningKeys
 from callmcp.clock import Clock
@@ -324,7 +324,10 @@ class AuthorizationServer(AuthlibServer):
     # Authlib asks.
 
     def query_client(self, client_id: str) -> Client | None:
-        found = self.wait(self.clients.find(client_id))
+        try:
+            found = self.wait(self.clients.find(client_id))
+        except Refused as refused:
+            raise InvalidClientError(str(refused)) from refused
         return None if found is None else Client(found)
 
     def save_token(self, token: dict[str, Any], request: Asked) -> None:

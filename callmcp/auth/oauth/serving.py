@@ -19,6 +19,7 @@ from callmcp.identity.ports import GrantStore
 def embedded(
     *,
     public_url: str,
+    client_documents: bool,
     inside: Sequence[str],
     store: GrantStore,
     grants: Grants,
@@ -30,7 +31,7 @@ def embedded(
     addresses = Addresses(public_url)
     signing = SigningKeys(store, clock)
     tokens = AccessTokens(store=store, keys=signing, addresses=addresses, clock=clock)
-    clients = Clients(store=store, clock=clock, inside=inside)
+    clients = Clients(store=store, clock=clock, documents=client_documents, inside=inside)
     server = AuthorizationServer(
         store=store, clients=clients, keys=signing, tokens=tokens, addresses=addresses, clock=clock
     )

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from callmcp.auth.oauth.clients import Clients
+from callmcp.auth.oauth.addresses import Addresses
+from callmcp.auth.oauth.clients import Clients, Refused
 from callmcp.auth.oauth.documents import MAX_BYTES, Documents, NoDocument
 from callmcp.clock import SystemClock, TestClock
 from callmcp.store.memory import MemoryStore
+from tests.auth.oauth.conftest import Server
 from tests.auth.oauth.web import Web, answer, serving
 
 pytestmark = pytest.mark.anyio
@@ -55,10 +57,11 @@ async def test_a_document_says_what_a_client_is_called_and_where_it_is(web: Web)
         {"client_name": 5},
     ],
 )
-async def test_a_document_that_is_not_of_this_client_or_no_description_is_none(
+async def test_a_document_that_is_not_of_this_client_or_no_description_is_refused(
     web: Web, fields: dict[str, Any]
 ) -> None:
-    assert await clients().find(described(web, **fields)) is None
+    with pytest.raises(Refused):
+        await clients().find(described(web, **fields))
 
 
 @pytest.mark.parametrize(
@@ -97,10 +100,10 @@ async def test_an_address_of_a_network_that_is_not_public_is_not_asked(address: 
 async def test_nothing_reaches_a_server_inside_unless_its_host_is_allowed(web: Web) -> None:
     address = described(web)
 
-    assert await clients(inside=()).find(address) is None
-    assert await clients(inside=("intranet.example.com",)).find(address) is None
-    with pytest.raises(NoDocument):
-        await Documents(SystemClock()).get(address)
+    for inside in ((), ("intranet.example.com",)):
+        assert await clients(inside).find(address) is None  # by http it is no address at all, only a name unknown
+        with pytest.raises(NoDocument):
+            await Documents(SystemClock(), inside).get(address)
     assert web.asked == []
 
 
@@ -130,15 +133,36 @@ async def test_a_redirect_is_not_followed(web: Web) -> None:
     inner = described(web, "/inner.json")
     web.pages["/client.json"] = lambda handler: answer(handler, b"", 302, Location=inner)
 
-    assert await clients().find(web.base + "/client.json") is None
+    with pytest.raises(Refused):
+        await clients().find(web.base + "/client.json")
     assert web.asked == ["/client.json"]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":"' + b"x" * MAX_BYTES + b'"}'])
-async def test_what_is_no_document_or_too_large_is_none(web: Web, body: bytes) -> None:
+async def test_what_is_no_document_or_too_large_is_refused(web: Web, body: bytes) -> None:
     web.pages["/client.json"] = lambda handler: answer(handler, body)
 
-    assert await clients().find(web.base + "/client.json") is None
+    with pytest.raises(Refused):
+        await clients().find(web.base + "/client.json")
+
+
+async def test_who_asks_is_told_where_to_look_and_not_what_answers_inside(server: Server) -> None:
+    app = server.a_client(client_id="https://127.0.0.1:9/client.json")
+
+    page = await server.http.get(app.request())
+
+    assert page.status_code == 400
+    assert "finds why in its log" in page.text
+    assert "internet" not in page.text
+
+
+async def test_where_documents_are_off_they_are_not_offered_and_not_fetched(web: Web) -> None:
+    off = Clients(store=MemoryStore(), clock=SystemClock(), documents=False, inside=("127.0.0.1",))
+
+    assert await off.find(described(web)) is None
+    assert web.asked == []
+    told = Addresses("https://calls.example.org").server_document(client_documents=off.documents)
+    assert told["client_id_metadata_document_supported"] is False
 
 
 async def test_a_server_that_never_ends_is_given_up(web: Web) -> None:
