@@ -41,7 +41,7 @@ README = ROOT / "README.md"
 TWILIO = ROOT / "docs" / "twilio.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SHOWN_BASE = "http://127.0.0.1:8765"
-OTHERS = {"claude", "cloudflared", "codex", "gemini", "ngrok", "npx", "pip", "python"}
+OTHERS = {"claude", "curl", "cloudflared", "codex", "gemini", "ngrok", "npx", "pip", "python"}
 """Programs of other makers, whose options nothing here can check."""
 
 VARYING = re.compile(r"(?:call_[0-9a-f]{24}|\d{4}-\d\d-\d\dT[\d:.]+Z|(?<=duration_seconds: )\d+)")

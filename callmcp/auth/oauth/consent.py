@@ -96,7 +96,7 @@ def decide(
 ) -> str:
     wrong = f'<p class="problem">{escape(problem)}</p>' if problem else ""
     scopes = "".join(_scope(scope, held=who.may(scope)) for scope in wanted)
-    every = "Every voice agent that your key may use, also later ones"
+    every = "Every voice agent that your key may use, also later ones, unless some are ticked below"
     rows = [(EVERY_AGENT, every), *((agent.id, f"{agent.name} ({agent.id})") for agent in agents)]
     listed = "".join(_agent(value, words) for value, words in rows)
     return _page(

@@ -186,9 +186,9 @@ class OAuthRoutes:
         chosen = set(form.get("agent", []))
         if not scopes or not chosen:
             return await self._choose(wanted, who, text, "Choose at least one of each, or deny.", 400)
-        usable = {agent.id for agent in await self._usable(who)}
-        agents = who.agent_ids if EVERY_AGENT in chosen else frozenset(chosen & usable)
-        if EVERY_AGENT not in chosen and not agents:
+        named = chosen & {agent.id for agent in await self._usable(who)}
+        agents = frozenset(named) or who.agent_ids  # fewer, when it was not made clear
+        if EVERY_AGENT not in chosen and not named:
             return await self._choose(wanted, who, text, "Choose at least one voice agent, or deny.", 400)
         grant = Grant(
             id=f"grant_{secrets.token_hex(12)}",

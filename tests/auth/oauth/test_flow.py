@@ -108,6 +108,30 @@ async def test_a_person_can_grant_less_than_was_asked_for(server: Server) -> Non
     assert "resource_metadata=" in challenge
 
 
+@pytest.mark.parametrize("every", [[], ["*"]])
+async def test_who_ticks_one_voice_agent_allows_that_one_alone(server: Server, every: list[str]) -> None:
+    app = await server.registered()
+    _, key = await server.key()
+    request = app.request()
+    page = await app.sign_in(request, key)
+    await app.allow(request, page.text, agent=[*every, server.agent_id])
+
+    (grant,) = await server.services.grants.grants(server.account)
+    assert grant.agent_ids == {server.agent_id}
+
+
+@pytest.mark.parametrize("agents", [[], ["agt_nobodys"], [""]])
+async def test_without_a_voice_agent_that_is_there_nothing_is_allowed(server: Server, agents: list[str]) -> None:
+    app = await server.registered()
+    _, key = await server.key()
+    request = app.request()
+    page = await app.sign_in(request, key)
+    answer = await app.allow(request, page.text, agent=agents)
+
+    assert (answer.status_code, "Choose at least one" in answer.text) == (400, True)
+    assert await server.services.grants.grants(server.account) == []
+
+
 async def test_a_key_grants_no_more_than_it_has(server: Server) -> None:
     app = await server.registered()
     _, key = await server.key(Scope.CALLS_READ, agent_ids=[server.agent_id])
