@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -15,6 +16,7 @@ from callmcp.agents.model import SCRIPTED, Agent
 from callmcp.cli.command import Command, json_option, log_quietly, must_exist, settings, sqlite_file
 from callmcp.cli.printing import say, show_json, show_lines
 from callmcp.errors import BadConfiguration, CallMcpError
+from callmcp.identity.redirects import LOOPBACK
 from callmcp.telephony.finding import Finding, Verdict, failed, passed, unchecked
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ SETTINGS = "settings"
 DIRECTORY = "data directory"
 DATABASE = "database"
 MODEL = "language model"
+LOGIN = "login"
 CARRIER = "carrier"
 SECONDS = 10.0
 MEND_DATABASE = (
@@ -69,6 +72,7 @@ async def _examined() -> Sequence[Finding]:
         _directory(chosen),
         of_database,
         *await _models(chosen, dict.fromkeys(name for agent in agents for name in agent.models if name != SCRIPTED)),
+        await _login(chosen),
         *await _carrier(chosen, numbers),
     ]
 
@@ -152,6 +156,36 @@ async def _model(check: str, name: str, api_key: str | None) -> Finding:
             return failed(check, looked.seen, MEND_ENDPOINT)
         case Readiness.UNTOLD:
             return unchecked(check, looked.seen, "See that the part after the # is a name it has.")
+
+
+async def _login(chosen: "Settings") -> Finding:
+    """Whether clients can log in by OAuth."""
+    from callmcp.settings import OAuth  # noqa: PLC0415 - see command.opened
+
+    if chosen.oauth is OAuth.OFF:
+        return passed(LOGIN, "off: keys are all there is")
+    if chosen.oauth is OAuth.EXTERNAL:
+        return await _provider(chosen.oauth_issuer or "")
+    address = urlsplit(chosen.public_url)
+    shown = f"{address.scheme}://{address.netloc.rpartition('@')[2]}"  # somebody writes a password into every URL
+    if address.scheme != "https" and address.hostname not in LOOPBACK:
+        remedy = "Set CALLMCP_PUBLIC_URL to the https:// address that clients use, or CALLMCP_OAUTH=off."
+        return failed(LOGIN, f"public_url is {shown}, and nobody logs in over http", remedy)
+    return passed(LOGIN, f"clients log in at {shown}")
+
+
+async def _provider(issuer: str) -> Finding:
+    from callmcp.auth.oauth.external import ProviderKeys, Unreachable  # noqa: PLC0415 - see command.opened
+    from callmcp.clock import SystemClock  # noqa: PLC0415
+
+    try:
+        await ProviderKeys(issuer, SystemClock()).with_id(None)
+    except Unreachable as error:
+        why = f"{type(error.__cause__).__name__}: {' '.join(str(error.__cause__).split())}"
+        return failed(
+            LOGIN, f"{issuer}: {why}", "See that CALLMCP_OAUTH_ISSUER is the provider's issuer, and reachable."
+        )
+    return passed(LOGIN, f"{issuer} says what its keys are")
 
 
 async def _carrier(chosen: "Settings", numbers: Sequence[str]) -> Sequence[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
+from joserfc.jwk import ECKey
 from starlette.applications import Starlette
 
 from callmcp.telephony.twilio.doctor import CHECKS
@@ -16,6 +17,7 @@ from callmcp.telephony.twilio.echo import Echo
 from tests.acceptance.model import model_server
 from tests.acceptance.server import Server
 from tests.acceptance.twilio import ACCOUNT, FROM, TOKEN, Twilio, on_twilio, twilio
+from tests.auth.oauth.web import serving
 from tests.cli.conftest import Callmcp, Done
 from tests.documents import ROOT, fences
 from tests.telephony.twilio.serving import served
@@ -116,7 +118,7 @@ def test_json_has_every_check_with_its_verdict_and_remedy(callmcp: Callmcp, carr
 
     assert done.returncode == 1
     checks = json.loads(done.stdout)["checks"]
-    assert [check["check"] for check in checks] == ["settings", "data directory", "database", *CHECKS]
+    assert [check["check"] for check in checks] == ["settings", "data directory", "database", "login", *CHECKS]
     for check in checks:
         assert check["verdict"] in {"pass", "fail", "not checked"}
         assert ("remedy" in check) is (check["verdict"] != "pass")
@@ -239,3 +241,40 @@ def of_models(done: Done) -> dict[str, str]:
     return {
         check["check"].removeprefix(begin): check["verdict"] for check in checks if check["check"].startswith(begin)
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "words"),
+    [
+        ({}, "pass", "clients log in at http://127.0.0.1:8765"),
+        ({"CALLMCP_PUBLIC_URL": "https://calls.example.org"}, "pass", "clients log in at https://calls.example.org"),
+        ({"CALLMCP_PUBLIC_URL": "http://calls.example.org"}, "fail", "nobody logs in over http"),
+        ({"CALLMCP_PUBLIC_URL": "http://calls.example.org", "CALLMCP_OAUTH": "off"}, "pass", "keys are all there is"),
+        ({"CALLMCP_OAUTH": "external", "CALLMCP_OAUTH_ISSUER": "http://127.0.0.1:9/"}, "fail", "ConnectError"),
+    ],
+)
+def test_whether_clients_can_log_in_is_told(
+    callmcp: Callmcp, settings: dict[str, str], verdict: str, words: str
+) -> None:
+    assert callmcp("init").returncode == 0
+
+    (login,) = logins(callmcp("doctor", "--json", **settings))
+
+    assert login["verdict"] == verdict
+    assert words in login["seen"]
+    assert ("remedy" in login) is (verdict == "fail")
+
+
+def test_a_provider_that_says_what_its_keys_are_passes(callmcp: Callmcp) -> None:
+    assert callmcp("init").returncode == 0
+    with serving() as web:
+        web.says("/keys", {"keys": [ECKey.generate_key("P-256").as_dict(private=False)]})
+        web.says("/.well-known/openid-configuration", {"issuer": web.base, "jwks_uri": f"{web.base}/keys"})
+
+        (login,) = logins(callmcp("doctor", "--json", CALLMCP_OAUTH="external", CALLMCP_OAUTH_ISSUER=web.base))
+
+    assert (login["verdict"], login["seen"]) == ("pass", f"{web.base} says what its keys are")
+
+
+def logins(done: Done) -> Sequence[dict[str, str]]:
+    return [check for check in json.loads(done.stdout)["checks"] if check["check"] == "login"]

@@ -49,10 +49,10 @@ class Addresses:
         return {
             "resource": self.resource,
             "authorization_servers": [issuer],
-            "scopes_supported": [scope.value for scope in OFFERED],
+            "scopes_supported": [scope.value for scope in USUAL],  # some clients ask for all that stands here
             "bearer_methods_supported": ["header"],
             "resource_name": "CallMCP",
-            "scope_descriptions": {scope.value: words for scope, words in OFFERED.items()},
+            "scope_descriptions": {scope.value: OFFERED[scope] for scope in USUAL},
         }
 
     def server_document(self, *, client_documents: bool) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from callmcp.auth.oauth import consent
 from callmcp.auth.oauth.addresses import (
     AUTHORIZE,
     JWKS,
-    OFFERED,
     REGISTER,
     RESOURCE_METADATA,
     REVOKE,
     SERVER_METADATA,
+    USUAL,
     Addresses,
 )
 from callmcp.auth.oauth.addresses import TOKEN as TOKEN_PATH
@@ -114,7 +114,7 @@ class OAuthRoutes:
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": described.authentication,
-            "scope": " ".join(scope.value for scope in OFFERED),
+            "scope": " ".join(scope.value for scope in USUAL),
         }
         if made.secret is not None:
             answer |= {"client_secret": made.secret, "client_secret_expires_at": 0}

@@ -7,12 +7,16 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
+from starlette.applications import Starlette
 
 from callmcp.auth.oauth.addresses import Addresses
 from callmcp.auth.oauth.clients import REGISTRATIONS_A_MINUTE
+from callmcp.auth.oauth.consent import TICKET_SECONDS
+from callmcp.auth.oauth.serving import embedded
 from callmcp.auth.oauth.tokens import AccessTokens, SigningKeys
 from callmcp.clock import TestClock
 from callmcp.errors import Unauthenticated
@@ -189,6 +193,32 @@ async def test_the_page_can_be_neither_framed_nor_posted_to_by_another_site(app:
     assert (await app.allow(request, page.text, scope=[], agent=["*"])).status_code == 400
     assert (await app.allow(request, page.text, agent=["agt_other"])).status_code == 400
     assert (await app.allow(request, page.text)).status_code == 303
+
+
+async def test_a_page_that_was_left_open_for_too_long_asks_for_the_key_again(server: Server, app: App) -> None:
+    _, key = await server.key()
+    clock, parts = TestClock(datetime.now(UTC)), server.services
+    tokens = embedded(
+        public_url=BASE,
+        client_documents=True,
+        inside=(),
+        store=parts.store,
+        grants=parts.grants,
+        keys=parts.keys,
+        agents=parts.agents,
+        clock=clock,
+    )
+    transport = httpx.ASGITransport(Starlette(routes=list(tokens.routes)))
+    async with httpx.AsyncClient(transport=transport, base_url=BASE, trust_env=False) as http:
+        app.http = http
+        request = app.request()
+        page = await app.sign_in(request, key)
+        await clock.advance(TICKET_SECONDS + 1)
+
+        late = await app.allow(request, page.text)
+
+        assert (late.status_code, "Paste the key once more" in late.text) == (400, True)
+        assert (await app.allow(request, (await app.sign_in(request, key)).text)).status_code == 303
 
 
 async def test_the_name_that_an_app_gives_itself_is_only_text(server: Server) -> None:
