@@ -13,13 +13,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import httpx2
+import mcp
 import pytest
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from tests.acceptance import peers
 from tests.acceptance.person import Person, by_hand, with_chromium
-from tests.acceptance.server import Server, running
+from tests.acceptance.server import Server, callmcp, running
 from tests.acceptance.test_clients import node
 
 BROWSER = bool(os.environ.get("CALLMCP_TEST_BROWSER"))
@@ -134,6 +139,51 @@ def started(command: list[str], **variables: str) -> Iterator[subprocess.Popen[s
         finally:
             process.kill()
             process.communicate()
+
+
+class Memory:
+    """Where the SDK keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+        self.client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+async def test_a_program_without_a_person_places_a_call_by_its_secret(
+    server: Server, method: Literal["client_secret_basic", "client_secret_post"]
+) -> None:
+    scopes = ["--scope", "calls:write", "--scope", "agents:read"]
+    made = json.loads(callmcp("clients", "add", "nightly", *scopes, "--json", data=server.data))
+    provider = ClientCredentialsOAuthProvider(
+        server_url=server.endpoint,
+        storage=Memory(),
+        client_id=made["client_id"],
+        client_secret=made["client_secret"],
+        token_endpoint_auth_method=method,
+        issuer=server.base,
+    )
+    async with (
+        httpx2.AsyncClient(auth=provider, timeout=60) as http,
+        mcp.Client(streamable_http_client(server.endpoint, http_client=http)) as client,
+    ):
+        placed = await client.call_tool("make_call", {"agent_id": "agt_9f2a1c", "to": "+12025550100"})
+
+    assert placed.structured_content is not None
+    assert placed.structured_content["call_id"].startswith("call_")
 
 
 @in_a_browser
