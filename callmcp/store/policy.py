@@ -79,24 +79,25 @@ _PRICE = select(PRICES).where(_IS_PRICE)
 _ADD_PRICE = InsertNew(PRICES)
 _CHANGE_PRICE = update(PRICES).where(_IS_PRICE).values(per_minute=bindparam("per_minute"))
 _REMOVE_PRICE = delete(PRICES).where(_IS_PRICE)
-_SPENT = select(func.coalesce(func.sum(SPEND.c.micros), 0)).where(
-    SPEND.c.subject_id == bindparam("subject"), SPEND.c.day >= bindparam("since"), SPEND.c.day < bindparam("until")
+_SPEND = text(  # in one order, so that no two wait for each other
+    "INSERT INTO spend (subject_id, day, micros) VALUES (:account_id, :day, :more), (:agent_id, :day, :more), "
+    "(:key_id, :day, :more) ON CONFLICT (subject_id, day) DO UPDATE SET micros = spend.micros + excluded.micros"
 )
-_SPEND = (
-    update(SPEND)
-    .where(SPEND.c.subject_id == bindparam("subject"), SPEND.c.day == bindparam("on"))
-    .values(micros=SPEND.c.micros + bindparam("more"))
-)
-_FIRST_SPEND = InsertNew(SPEND)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:account_id, 7))")
 """One call of an account is admitted at a time: of two that count at once, each would find room for itself."""
 
 
-# The quotas. Each is answered from an index by as many entries as its cap has, whatever the history: the row that would
-# fill the quota is looked for, not counted up to. All of them in one statement, as a statement costs more than a look.
+# Whether the number is on the list, what fills each quota and what is spent of each budget: in one statement, as a
+# statement costs more than a look. A quota is answered from an index by as many entries as its cap has, whatever the
+# history: the row that would fill it is looked for, not counted up to.
 @functools.cache
-def _fills(shapes: tuple[tuple[Period, Counted], ...]) -> Select[Any]:
-    return select(*(_nth(period, counted, f"_{number}") for number, (period, counted) in enumerate(shapes)))
+def _asked(quotas: tuple[tuple[Period, Counted], ...], budgets: tuple[Counted, ...]) -> Select[Any]:
+    on_list = select(OPT_OUTS.c.number).where(
+        OPT_OUTS.c.account_id == bindparam("account_id"), OPT_OUTS.c.number == bindparam("to")
+    )
+    nths = (_nth(period, counted, f"_{number}") for number, (period, counted) in enumerate(quotas))
+    spent = (_spent(counted, f"_{number}") for number, counted in enumerate(budgets))
+    return select(on_list.scalar_subquery(), *nths, *spent)
 
 
 def _nth(period: Period, counted: Counted, suffix: str) -> ScalarSelect[Any]:
@@ -112,13 +113,20 @@ def _nth(period: Period, counted: Counted, suffix: str) -> ScalarSelect[Any]:
     return newest_first.limit(1).offset(bindparam(f"before{suffix}")).scalar_subquery()
 
 
+def _spent(counted: Counted, suffix: str) -> ScalarSelect[Any]:
+    days = SPEND.c.day >= bindparam(f"first{suffix}"), SPEND.c.day < bindparam(f"until{suffix}")
+    of_subject = SPEND.c.subject_id == bindparam(counted.value)
+    return select(func.coalesce(func.sum(SPEND.c.micros), 0)).where(of_subject, *days).scalar_subquery()
+
+
 def admit(connection: Connection, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]) -> None:
     """Raises NotAdded."""
     if (quotas or budgets) and not connection.is_sqlite:
         connection.one(_LOCK, {"account_id": call.account_id})
-    if opt_out(connection, call.account_id, call.to) is not None:
+    on_list, refused = _look(connection, call, quotas, budgets)
+    if on_list:
         raise NotAdded(opted_out(call.to))
-    if refused := counted(connection, call, quotas, budgets):
+    if refused:
         raise NotAdded(refused[0])
 
 
@@ -126,41 +134,35 @@ def counted(
     connection: Connection, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]
 ) -> Sequence[Verdict]:
     """What the quotas and budgets that are exhausted say."""
-    verdicts = [rates.verdict(one) for one in _exhausted_of(connection, call, quotas)]
-    if call.cost is not None:
-        told = (money.verdict(one, _spent(connection, call, one), call.cost) for one in budgets)
-        verdicts += [verdict for verdict in told if not verdict.allowed]
-    return verdicts
+    return _look(connection, call, quotas, budgets)[1]
 
 
-def spend(connection: Connection, call: Call, micros: int) -> None:
-    """Counts so much more, or less, as spent on the day that the call was placed."""
-    day = call.created_at.astimezone(UTC).date().isoformat()
-    for subject in (call.account_id, call.agent_id, call.key_id):  # in one order, so that no two wait for each other
-        binds = {"subject": subject, "on": day, "more": micros}
-        if not connection.run(_SPEND, binds):
-            connection.run(_FIRST_SPEND, {"subject_id": subject, "day": day, "micros": 0})
-            connection.run(_SPEND, binds)
-
-
-def _spent(connection: Connection, call: Call, budget: Budget) -> int:
-    subject = getattr(call, budget.counted.value)
-    days = {"since": budget.since.isoformat(), "until": budget.until.isoformat()}
-    row = connection.one(_SPENT, {"subject": subject, **days})
-    return 0 if row is None else int(row[0])
-
-
-def _exhausted_of(connection: Connection, call: Call, quotas: Sequence[Quota]) -> Sequence[Exhausted]:
-    if not quotas:
-        return []
+def _look(
+    connection: Connection, call: Call, quotas: Sequence[Quota], budgets: Sequence[Budget]
+) -> tuple[bool, Sequence[Verdict]]:
+    """Whether the number is on the list, and what the quotas and budgets that are exhausted say."""
     binds: dict[str, Any] = {counted.value: getattr(call, counted.value) for counted in Counted}
     for number, quota in enumerate(quotas):
         binds[f"since_{number}"] = micros(call.created_at - timedelta(seconds=quota.seconds))
         binds[f"before_{number}"] = quota.most - 1
-    statement = _fills(tuple((quota.period, quota.counted) for quota in quotas))
-    fills = connection.one(statement, binds) or ()
-    found = (_exhausted(call, quota, at) for quota, at in zip(quotas, fills, strict=True))
-    return [one for one in found if one is not None]
+    for number, budget in enumerate(budgets):
+        binds[f"first_{number}"], binds[f"until_{number}"] = budget.since.isoformat(), budget.until.isoformat()
+    shapes = tuple((quota.period, quota.counted) for quota in quotas)
+    on_list, *found = connection.one(_asked(shapes, tuple(one.counted for one in budgets)), binds) or (None,)
+    filled = (_exhausted(call, quota, at) for quota, at in zip(quotas, found, strict=False))
+    verdicts = [rates.verdict(one) for one in filled if one is not None]
+    if call.cost is not None:
+        spent = zip(budgets, found[len(quotas) :], strict=True)
+        told = (money.verdict(budget, int(so_far), call.cost) for budget, so_far in spent)
+        verdicts += [verdict for verdict in told if not verdict.allowed]
+    return on_list is not None, verdicts
+
+
+def spend(connection: Connection, call: Call, micros: int) -> None:
+    """Counts so much more, or less, as spent on the day that the call was placed."""
+    subjects = {"account_id": call.account_id, "agent_id": call.agent_id, "key_id": call.key_id}
+    day = call.created_at.astimezone(UTC).date().isoformat()
+    connection.run(_SPEND, {**subjects, "day": day, "more": micros})
 
 
 def _exhausted(call: Call, quota: Quota, at: int | None) -> Exhausted | None:

@@ -21,7 +21,7 @@ from callmcp.calls.policy.limits import Hours
 from callmcp.calls.policy.operations import Deployment, Policy
 from callmcp.calls.ports import Observe
 from callmcp.clock import TestClock
-from callmcp.deployment import SAFE_LIMITS
+from callmcp.deployment import SAFE_LIMITS, SAFE_PRICE
 from callmcp.identity.audit import Trail
 from callmcp.identity.model import Principal, Scope
 from callmcp.identity.operations import Keys
@@ -36,7 +36,9 @@ COUNT = "WITH RECURSIVE count(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count 
 # The defaults with a real carrier, and a region and a prefix besides; hours that no call of this bench is outside of.
 ALWAYS = Hours(start=0, end=24 * 60 - 1)
 EVERY_RULE = Deployment(
-    limits=replace(SAFE_LIMITS, regions=frozenset({"US"}), deny_prefixes=("+1900",), hours=ALWAYS), strict_numbers=True
+    limits=replace(SAFE_LIMITS, regions=frozenset({"US"}), deny_prefixes=("+1900",), hours=ALWAYS),
+    per_minute=SAFE_PRICE,
+    strict_numbers=True,
 )
 
 
