@@ -13,7 +13,7 @@ from callmcp.identity.model import DEFAULT_ACCOUNT, ApiKey, Scope, parse_scopes
 if TYPE_CHECKING:
     from callmcp.app import Services
 
-COLUMNS = ("key_id", "name", "account", "prefix", "scopes", "state", "last_used_at")
+COLUMNS = ("key_id", "name", "account", "prefix", "scopes", "state", "expires_at", "last_used_at")
 
 
 @click.group(cls=Group)
@@ -96,6 +96,7 @@ async def show_(key_id: str, *, as_json: bool) -> None:
 @agent_option
 @click.option("--all-agents", is_flag=True, help="No longer only some voice agents.")
 @expires_option
+@click.option("--never-expires", is_flag=True, help="It no longer expires.")
 @json_option
 async def update(
     key_id: str,
@@ -105,11 +106,14 @@ async def update(
     agent_ids: tuple[str, ...],
     all_agents: bool,
     expires: datetime | None,
+    never_expires: bool,
     as_json: bool,
 ) -> None:
     """Change a key at once. Scopes and agents that are given replace the ones it has."""
     if agent_ids and all_agents:
         raise click.UsageError("--agent and --all-agents exclude each other.")
+    if expires and never_expires:
+        raise click.UsageError("--expires and --never-expires exclude each other.")
     async with opened() as services:
         names = {one.id: one.name for one in await services.keys.accounts()}
         principal = await operator(services, names[(await services.keys.get(key_id)).account_id])
@@ -121,6 +125,7 @@ async def update(
             scopes=parse_scopes(scopes) if scopes else None,
             agent_ids=agent_ids if agent_ids or all_agents else None,
             expires_at=expires,
+            never_expires=never_expires,
         )
         show(await _found(services, key), as_json=as_json)
 

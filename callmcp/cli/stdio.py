@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import click
 
-from callmcp.cli.command import Command, account_option, opened, settings
+from callmcp.cli.command import Command, account_option, opened, operator, settings
 from callmcp.cli.init import FIRST_KEY_SCOPES, demo_agent
 from callmcp.identity.model import Principal, parse_scopes
 
@@ -44,6 +44,8 @@ async def stdio(*, scopes: tuple[str, ...], agent_ids: tuple[str, ...], account:
     async with opened(chosen, new=True) as services:
         await demo_agent(services)
         found = await services.keys.account(account)
+        for agent_id in agent_ids:
+            await services.agents.get(await operator(services, account), agent_id)
         principal = Principal(account_id=found.id, key_id="stdio", scopes=allowed, agent_ids=frozenset(agent_ids))
         world = World(
             agents=services.agents, policy=services.policy, calls=services.calls, base=services.settings.public_url

@@ -72,8 +72,7 @@ class Keys:
         expires_at: datetime | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its secret, which is nowhere stored and so can be shown only now."""
-        if expires_at is not None and expires_at <= self._clock.now():
-            raise InvalidArguments.of("expires", "that is in the past")
+        self._must_be_to_come(expires_at)
         secret = KEY_PREFIX + secrets.token_urlsafe(32)
         key = ApiKey(
             id=f"key_{secrets.token_hex(6)}",
@@ -135,15 +134,17 @@ class Keys:
         scopes: Collection[Scope] | None = None,
         agent_ids: Collection[str] | None = None,
         expires_at: datetime | None = None,
+        never_expires: bool = False,
     ) -> ApiKey:
-        """Changes what is given and leaves the rest. Raises NotFound."""
+        """Changes what is given and leaves the rest. Raises NotFound, InvalidArguments for an expiry in the past."""
+        self._must_be_to_come(expires_at)
         before = key = await self.get(key_id)
         key = replace(
             key,
             name=key.name if name is None else _name(name),
             scopes=key.scopes if scopes is None else frozenset(scopes),
             agent_ids=key.agent_ids if agent_ids is None else frozenset(agent_ids),
-            expires_at=key.expires_at if expires_at is None else expires_at,
+            expires_at=None if never_expires else expires_at or key.expires_at,
         )
         await self._store.save_key(key)
         await self._note("keys.update", key, before=_shown(before), after=_shown(key))
@@ -157,6 +158,10 @@ class Keys:
             await self._store.save_key(key)
             await self._note("keys.revoke", key)
         return key
+
+    def _must_be_to_come(self, expires_at: datetime | None) -> None:
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise InvalidArguments.of("expires", "that is in the past; to end a key at once, revoke it")
 
     async def _note(
         self, action: str, key: ApiKey, *, before: Change | None = None, after: Change | None = None

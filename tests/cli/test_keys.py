@@ -93,6 +93,20 @@ def test_a_key_can_be_changed(callmcp: Callmcp) -> None:
     assert "expires_at" in shown
 
 
+def test_an_expiry_can_be_taken_away_and_is_never_in_the_past(callmcp: Callmcp) -> None:
+    key_id = created(callmcp, "--scope", "calls:read", "--expires", "30d")["key_id"]
+    assert "EXPIRES_AT" in callmcp("keys", "list").stdout
+
+    past = callmcp("keys", "update", key_id, "--expires", "2020-01-01")
+    both = callmcp("keys", "update", key_id, "--expires", "1h", "--never-expires")
+    assert (past.returncode, both.returncode) == (2, 2)
+    assert "in the past" in past.stderr
+    assert "expires_at" in json.loads(callmcp("keys", "show", key_id, "--json").stdout)
+
+    changed = callmcp("keys", "update", key_id, "--never-expires", "--json")
+    assert "expires_at" not in json.loads(changed.stdout)
+
+
 def test_a_revoked_key_stays_listed_as_revoked(callmcp: Callmcp) -> None:
     key_id = created(callmcp, "--scope", "calls:read")["key_id"]
 

@@ -69,10 +69,13 @@ def test_a_signal_ends_it_without_a_fault(start: Start, number: signal.Signals) 
     assert "Traceback" not in process.stderr.read()
 
 
-def test_nothing_to_serve_with_is_one_line(start: Start) -> None:
-    process = start("stdio", "--account", "nobody's")
+@pytest.mark.parametrize(
+    ("option", "words"), [("--account", "There is no account"), ("--agent", "There is no voice agent")]
+)
+def test_nothing_to_serve_with_is_one_line(start: Start, option: str, words: str) -> None:
+    process = start("stdio", option, "nobody's")
 
     _, err = process.communicate(timeout=PATIENCE)
 
     assert process.returncode == 1
-    assert err.startswith("callmcp: There is no account")
+    assert err.startswith(f"callmcp: {words}")
