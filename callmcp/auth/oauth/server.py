@@ -268,8 +268,6 @@ class AuthorizationServer(AuthlibServer):
         )
 
     def _granted(self, wanted: "Wanted", person: Person | None) -> Answer:
-        if person is not None:
-            self.wait(self.store.use_client(wanted.client.id, self.clock.now()))
         answer: Answer = self.create_authorization_response(wanted.asked, grant_user=person, grant=wanted.grant)
         return answer
 
@@ -331,6 +329,7 @@ class AuthorizationServer(AuthlibServer):
         return None if found is None else Client(found)
 
     def save_token(self, token: dict[str, Any], request: Asked) -> None:
+        self.wait(self.store.use_client(request.client.known.id, self.clock.now()))  # one in use is never forgotten
         if text := token.get("refresh_token"):
             stored = RefreshToken(
                 digest=digest(text),

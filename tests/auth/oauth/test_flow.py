@@ -1,5 +1,7 @@
 """From a 401 to a placed call, by each way there is."""
 
+from datetime import UTC, datetime, timedelta
+
 import httpx
 import pytest
 
@@ -181,6 +183,19 @@ async def test_tokens_are_refreshed_and_each_refresh_token_is_good_once(server: 
     assert narrower["scope"] == "calls:read"
     assert (await server.call(narrower["access_token"], "list_calls")).status_code == 200
     assert (await server.call(narrower["access_token"])).status_code == 403
+
+
+async def test_an_app_that_refreshes_is_an_app_in_use(server: Server) -> None:
+    app = await server.registered()
+    _, key = await server.key()
+    store, tokens = server.services.store, await app.tokens(key)
+    await store.use_client(app.client_id, datetime.now(UTC) - timedelta(days=89))
+
+    await app.refresh(tokens["refresh_token"])
+
+    now = datetime.now(UTC)
+    await store.forget_clients(unused_since=now - timedelta(days=1), idle_since=now - timedelta(days=1))
+    assert await store.client(app.client_id) is not None
 
 
 async def test_revoking_a_token_ends_all_of_its_grant_at_once(server: Server) -> None:
