@@ -79,6 +79,10 @@ class ApiKey:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
 
+    def is_good(self, now: datetime) -> bool:
+        """Neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:

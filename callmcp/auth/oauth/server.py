@@ -313,9 +313,7 @@ class AuthorizationServer(AuthlibServer):
         if found is None or found[0].revoked_at is not None:
             return None
         grant, key = found
-        if key is not None and (
-            key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= self.clock.now())
-        ):
+        if key is not None and not key.is_good(self.clock.now()):
             return None
         return Credential(stored, grant)
 

@@ -19,7 +19,7 @@ from callmcp.clock import Clock
 from callmcp.errors import Unauthenticated
 from callmcp.identity.granting import ACCESS_LIVES
 from callmcp.identity.grants import SigningKey
-from callmcp.identity.model import Principal, Scope
+from callmcp.identity.model import ApiKey, Principal, Scope
 from callmcp.identity.ports import GrantStore
 
 ALGORITHM = "ES256"
@@ -133,8 +133,7 @@ class AccessTokens:
         grant, key = found
         held = claims.scopes & grant.scopes
         if key is not None:
-            now = self._clock.now()
-            if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
+            if not key.is_good(self._clock.now()):
                 raise Unauthenticated("The API key behind this access token is not good any more.", presented=True)
             held = frozenset(scope for scope in held if any(has.implies(scope) for has in key.scopes))
         return Principal(
@@ -190,9 +189,9 @@ def header(token: str) -> dict[str, object]:
     return header
 
 
-def _both(granted: frozenset[str], key: object) -> frozenset[str]:
+def _both(granted: frozenset[str], key: ApiKey | None) -> frozenset[str]:
     """The agents of the grant that the key, which may have been narrowed since, still has."""
-    held: frozenset[str] = getattr(key, "agent_ids", frozenset())
+    held = frozenset() if key is None else key.agent_ids
     if not granted or not held:
         return granted or held
     return granted & held or frozenset({"none"})
