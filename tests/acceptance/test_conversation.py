@@ -92,7 +92,9 @@ def test_a_call_goes_on_in_another_process_when_its_own_is_killed(
     with (
         front(ports) as port,
         on_twilio(data, carrier, port=ports[0], public_url=f"http://127.0.0.1:{port}") as first,
-        on_twilio(data, carrier, port=ports[1], public_url=f"http://127.0.0.1:{port}", key=first.first_key) as second,
+        on_twilio(
+            data, carrier, port=ports[1], public_url=f"http://127.0.0.1:{port}", key=first.first_key, name="other"
+        ) as second,
         Mcp(second.base, first.first_key) as mcp,
         Mcp(first.base, first.first_key) as on_first,
     ):

@@ -84,10 +84,17 @@ def twilio(*options: str) -> Iterator[Twilio]:
 
 @contextmanager
 def on_twilio(
-    data: Path, carrier: Twilio, *, port: int = 0, key: str = "", limited: bool = False, **settings: Any
+    data: Path,
+    carrier: Twilio,
+    *,
+    port: int = 0,
+    key: str = "",
+    name: str = "serve",
+    limited: bool = False,
+    **settings: Any,
 ) -> Iterator[Server]:
     """`callmcp serve` on this Twilio, with patience to match its speed; with a `key`, on data that is there already;
-    `limited` as an operator's is who set no limits."""
+    `limited` as an operator's is who set no limits. Two at once need a `name` each, for their logs."""
     own: dict[str, Any] = {
         "carrier": "twilio",
         "twilio_account_sid": ACCOUNT,
@@ -103,7 +110,7 @@ def on_twilio(
     }
     settings = own | settings
     first_key = key or callmcp("init", data=data, **settings).strip()
-    with serving(data, "--port", str(port), **settings) as server:
+    with serving(data, "--port", str(port), name=name, **settings) as server:
         yield replace(server, first_key=first_key)
 
 
