@@ -15,6 +15,9 @@ from callmcp.identity.redirects import redirect_uri
 
 ACCESS_LIVES = timedelta(hours=1)
 """How long an access token is good; a grant that nothing else is left of is forgotten after it."""
+UNUSED = timedelta(days=1)
+IDLE = timedelta(days=90)
+"""After how long a client that registered itself is forgotten: never used, or not used any more."""
 
 
 class Grants:
@@ -104,6 +107,9 @@ class Grants:
         await self._trail.note(account.id, actor=OPERATOR, action="oauth.rotate", subject=key_id)
 
     async def forget_expired(self) -> None:
-        """Codes, refresh tokens and grants that nothing unexpired is left of."""
+        """Codes, refresh tokens and grants that nothing unexpired is left of, clients that registered themselves and
+        are not used, keys that signed nothing that is still good."""
         now = self._clock.now()
         await self._store.forget_grants(expired=now, made_before=now - ACCESS_LIVES)
+        await self._store.forget_clients(unused_since=now - UNUSED, idle_since=now - IDLE)
+        await self._store.forget_signing_keys(succeeded_before=now - 2 * ACCESS_LIVES)

@@ -52,8 +52,8 @@ class GrantStore(Protocol):
     async def use_client(self, client_id: str, at: datetime) -> None:
         """Sets `last_used_at`."""
 
-    async def dynamic_clients(self, *, since: datetime) -> int:
-        """How many registered themselves since then."""
+    async def register_client(self, client: OAuthClient, *, most: int, since: datetime) -> bool:
+        """False, and not added, when so many have registered themselves since then: exact, whoever else does now."""
 
     async def forget_clients(self, *, unused_since: datetime, idle_since: datetime) -> None:
         """Those that registered themselves: never used and older than the one, last used before the other."""
@@ -88,5 +88,5 @@ class GrantStore(Protocol):
     async def add_signing_key(self, key: SigningKey, *, first: bool = False) -> None:
         """`first`: only when there is none yet."""
 
-    async def forget_signing_keys(self, *, before: datetime) -> None:
-        """All but the newest that were made before."""
+    async def forget_signing_keys(self, *, succeeded_before: datetime) -> None:
+        """Those whose successor was made before."""

@@ -3,7 +3,8 @@
 from urllib.parse import urlsplit
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-_SCRIPTED = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "ftp", "ws", "wss"})
+_SCRIPTED = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "ftp", "ws", "wss", "intent"})
+_UNSPEAKABLE = frozenset({" ", "#", "\\", "\x7f", *map(chr, range(32))})
 
 
 def redirect_uri(text: str) -> str:
@@ -13,8 +14,9 @@ def redirect_uri(text: str) -> str:
     """
     parts = urlsplit(text)
     scheme = parts.scheme.lower()
-    if parts.fragment or "#" in text or not scheme or scheme in _SCRIPTED or not text.isprintable() or " " in text:
+    if not scheme or scheme in _SCRIPTED or scheme.startswith("ms-") or set(text) & _UNSPEAKABLE or not text.isascii():
         raise ValueError("not an address that a browser may be sent back to")
+    _ = parts.port  # which raises ValueError for one that is none
     if scheme == "http" and parts.hostname not in LOOPBACK:
         raise ValueError("http only to this machine itself (127.0.0.1, [::1], localhost); anything else by https")
     if scheme in {"http", "https"} and not parts.hostname:
@@ -33,7 +35,7 @@ def matches(registered: str, given: str) -> bool:
         _ = theirs.port
     except ValueError:
         return False
-    if "@" in theirs.netloc or theirs.fragment:
+    if "@" in theirs.netloc or theirs.fragment or not given.isascii():
         return False
     loopback = ours.scheme == theirs.scheme == "http" and ours.hostname in LOOPBACK and ours.hostname == theirs.hostname
     return loopback and (ours.path, ours.query) == (theirs.path, theirs.query)

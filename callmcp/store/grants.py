@@ -81,6 +81,7 @@ _FORGET_GRANTS = delete(GRANTS).where(
 _ADD_KEY = insert(SIGNING_KEYS)
 _KEYS = select(SIGNING_KEYS).order_by(SIGNING_KEYS.c.created_at.desc(), SIGNING_KEYS.c.id)
 _FORGET_KEYS = delete(SIGNING_KEYS).where(SIGNING_KEYS.c.created_at < bindparam("before"))
+_ONE_REGISTERS = text("SELECT pg_advisory_xact_lock(7591)")  # of two that count at once, each would find room
 _ONE_AT_A_TIME = text("LOCK TABLE oauth_signing_keys IN EXCLUSIVE MODE")
 
 
@@ -107,9 +108,14 @@ def use_client(connection: Connection, client_id: str, at: datetime) -> None:
     connection.run(_USE_CLIENT, {"client_id": client_id, "at": micros(at)})
 
 
-def dynamic_clients(connection: Connection, *, since: datetime) -> int:
+def register_client(connection: Connection, client: OAuthClient, *, most: int, since: datetime) -> bool:
+    if not connection.is_sqlite:
+        connection.run(_ONE_REGISTERS, {})
     row = connection.one(_DYNAMIC_CLIENTS, {"kind": ClientKind.DYNAMIC.value, "since": micros(since)})
-    return 0 if row is None else int(row[0])
+    if row is not None and int(row[0]) >= most:
+        return False
+    add_client(connection, client)
+    return True
 
 
 def forget_clients(connection: Connection, *, unused_since: datetime, idle_since: datetime) -> None:
@@ -184,6 +190,7 @@ def add_signing_key(connection: Connection, key: SigningKey, *, first: bool) -> 
     connection.run(_ADD_KEY, signing_key_columns(key))
 
 
-def forget_signing_keys(connection: Connection, *, before: datetime) -> None:
-    newest = max((key.created_at for key in signing_keys(connection)), default=before)
-    connection.run(_FORGET_KEYS, {"before": micros(min(before, newest))})
+def forget_signing_keys(connection: Connection, *, succeeded_before: datetime) -> None:
+    made = [key.created_at for key in signing_keys(connection) if key.created_at < succeeded_before]
+    if made:
+        connection.run(_FORGET_KEYS, {"before": micros(max(made))})

@@ -42,8 +42,11 @@ class MemoryGrants:
         if client_id in self._clients:
             self._clients[client_id] = replace(self._clients[client_id], last_used_at=at)
 
-    async def dynamic_clients(self, *, since: datetime) -> int:
-        return sum(one.kind is ClientKind.DYNAMIC and one.created_at > since for one in self._clients.values())
+    async def register_client(self, client: OAuthClient, *, most: int, since: datetime) -> bool:
+        if sum(one.kind is ClientKind.DYNAMIC and one.created_at > since for one in self._clients.values()) >= most:
+            return False
+        await self.add_client(client)
+        return True
 
     async def forget_clients(self, *, unused_since: datetime, idle_since: datetime) -> None:
         for client in list(self._clients.values()):
@@ -112,6 +115,9 @@ class MemoryGrants:
         if not (first and self._signing_keys):
             self._signing_keys.append(key)
 
-    async def forget_signing_keys(self, *, before: datetime) -> None:
-        newest = (await self.signing_keys())[:1]
-        self._signing_keys = [key for key in self._signing_keys if key in newest or key.created_at >= before]
+    async def forget_signing_keys(self, *, succeeded_before: datetime) -> None:
+        successor = max(
+            (key.created_at for key in self._signing_keys if key.created_at < succeeded_before), default=None
+        )
+        if successor is not None:
+            self._signing_keys = [key for key in self._signing_keys if key.created_at >= successor]

@@ -130,7 +130,7 @@ class SqlStore:
         await self._write(grants.add_client, client)
 
     async def client(self, client_id: str) -> OAuthClient | None:
-        return await self._read(grants.client, client_id)
+        return await self._look_up(grants.client, client_id)
 
     async def clients(self, account_id: str) -> Sequence[OAuthClient]:
         return await self._read(grants.clients, account_id)
@@ -141,8 +141,8 @@ class SqlStore:
     async def use_client(self, client_id: str, at: datetime) -> None:
         await self._write(grants.use_client, client_id, at)
 
-    async def dynamic_clients(self, *, since: datetime) -> int:
-        return await self._read(grants.dynamic_clients, since=since)
+    async def register_client(self, client: OAuthClient, *, most: int, since: datetime) -> bool:
+        return await self._write(grants.register_client, client, most=most, since=since)
 
     async def forget_clients(self, *, unused_since: datetime, idle_since: datetime) -> None:
         await self._write(grants.forget_clients, unused_since=unused_since, idle_since=idle_since)
@@ -180,8 +180,8 @@ class SqlStore:
     async def add_signing_key(self, key: SigningKey, *, first: bool = False) -> None:
         await self._write(grants.add_signing_key, key, first=first)
 
-    async def forget_signing_keys(self, *, before: datetime) -> None:
-        await self._write(grants.forget_signing_keys, before=before)
+    async def forget_signing_keys(self, *, succeeded_before: datetime) -> None:
+        await self._write(grants.forget_signing_keys, succeeded_before=succeeded_before)
 
     async def add_agent(self, agent: Agent) -> None:
         await self._write(agents.add_agent, agent)

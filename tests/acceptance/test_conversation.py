@@ -10,7 +10,7 @@ from tests.acceptance.front import front
 from tests.acceptance.mcp_client import Mcp
 from tests.acceptance.server import Server
 from tests.acceptance.test_twilio import TALKS, a_number, heard
-from tests.acceptance.twilio import Twilio, ended, free_port, on_twilio, twilio
+from tests.acceptance.twilio import Twilio, ended, free_port, free_ports, on_twilio, twilio
 
 # A callee who is there again when the agent is.
 GOES_ON = [*TALKS[:2], {"do": "listen"}, {"do": "listen", "for": "cut off"}, {"do": "listen"}, *TALKS[3:]]
@@ -88,15 +88,16 @@ def test_a_call_goes_on_in_another_process_when_its_own_is_killed(
     data: Path = tmp_path_factory.mktemp("killed")
     to = a_number()
     carrier.plan(to=to, callee={"rings": 1, "amd": "human", "steps": GOES_ON})
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     with (
         front(ports) as port,
         on_twilio(data, carrier, port=ports[0], public_url=f"http://127.0.0.1:{port}") as first,
         on_twilio(
             data, carrier, port=ports[1], public_url=f"http://127.0.0.1:{port}", key=first.first_key, name="other"
-        ) as second,
-        Mcp(second.base, first.first_key) as mcp,
-        Mcp(first.base, first.first_key) as on_first,
+        ),
+        # Past the front, whose address both print: a connection through it to the one that is killed is broken too.
+        Mcp(f"http://127.0.0.1:{ports[0]}", first.first_key) as on_first,
+        Mcp(f"http://127.0.0.1:{ports[1]}", first.first_key) as mcp,
     ):
         call_id = on_first.place(to, context="Ask whether Friday at seven is fine.")["call_id"]
         mcp.until(call_id, lambda record: len(record["transcript"]) >= 2, seconds=10)

@@ -82,7 +82,19 @@ async def test_clients_come_back_as_they_were_and_go_with_their_grants(store: St
     assert await revoked(store, grant)
 
 
-async def test_clients_that_registered_themselves_are_counted_and_forgotten_when_nobody_uses_them(store: Store) -> None:
+async def test_of_many_who_register_at_once_no_more_than_may_are_added(store: Store) -> None:
+    await store.add_client(a_client(created_at=NOON - 5 * HOUR))
+    await store.add_client(a_client(kind=ClientKind.REGISTERED))
+    clients = [a_client() for _ in range(12)]
+
+    added = await asyncio.gather(*(store.register_client(client, most=5, since=NOON - HOUR) for client in clients))
+
+    assert sum(added) == 5
+    there = [await store.client(client.id) is not None for client in clients]
+    assert there == list(added)
+
+
+async def test_clients_that_registered_themselves_are_forgotten_when_nobody_uses_them(store: Store) -> None:
     old, fresh = a_client(created_at=NOON - 3 * HOUR), a_client()
     used, idle = (a_client(created_at=NOON - 9 * HOUR) for _ in range(2))
     ours = a_client(kind=ClientKind.REGISTERED, created_at=NOON - 9 * HOUR)
@@ -91,7 +103,6 @@ async def test_clients_that_registered_themselves_are_counted_and_forgotten_when
     await store.use_client(used.id, NOON)
     await store.use_client(idle.id, NOON - 8 * HOUR)
 
-    assert await store.dynamic_clients(since=NOON - 4 * HOUR) == 2
     await store.forget_clients(unused_since=NOON - HOUR, idle_since=NOON - 7 * HOUR)
 
     left = [await store.client(client.id) is not None for client in (old, fresh, used, idle, ours)]
@@ -192,5 +203,15 @@ async def test_of_many_processes_that_start_one_makes_the_first_signing_key(stor
     newer = SigningKey(id="new", jwk="{}", created_at=NOON + HOUR)
     await store.add_signing_key(newer)
     assert next(key.id for key in await store.signing_keys()) == "new"
-    await store.forget_signing_keys(before=NOON + 2 * HOUR)
-    assert await store.signing_keys() == [newer]
+
+
+async def test_a_signing_key_is_kept_while_what_it_signed_may_be_good(store: Store) -> None:
+    keys = [SigningKey(id=f"s{hour}", jwk="{}", created_at=NOON + hour * HOUR) for hour in (0, 50, 100)]
+    for key in keys:
+        await store.add_signing_key(key)
+
+    left = []
+    for hour in (1, 50, 51, 100, 101, 999):  # a key signs until its successor is made, however old it is
+        await store.forget_signing_keys(succeeded_before=NOON + hour * HOUR)
+        left.append([key.id for key in await store.signing_keys()])
+    assert left == [["s100", "s50", "s0"], ["s100", "s50", "s0"], ["s100", "s50"], ["s100", "s50"], ["s100"], ["s100"]]

@@ -21,8 +21,6 @@ log = structlog.get_logger()
 
 MAX_REDIRECT_URIS = 20
 REGISTRATIONS_A_MINUTE = 30
-UNUSED = timedelta(days=1)
-IDLE = timedelta(days=90)
 
 
 class Refused(Exception):
@@ -67,12 +65,12 @@ class Clients:
         self._documents = Documents(clock, inside)
 
     async def find(self, client_id: str) -> OAuthClient | None:
-        """By its id: a stored one's, or the address of a document that describes it. None when there is none.
+        """By its id: a stored one's, or the address of a document that describes it, which is fetched. None: no such.
 
         Raises Refused when its document cannot be had or does not describe it. Why is for the log alone: told to
         strangers it would tell them what answers inside this network.
         """
-        if not self.documents or not self._documents.is_address(client_id):
+        if not self.is_described(client_id):
             return await self._store.client(client_id)
         try:
             return self._described(client_id, await self._documents.get(client_id))
@@ -80,6 +78,10 @@ class Clients:
             log.warning("oauth_client_document", client_id=client_id, error=str(error))
             words = "The document at the address that this client is known by cannot be had, or does not describe it."
             raise Refused("invalid_client", f"{words} Whoever runs this server finds why in its log.") from error
+
+    def is_described(self, client_id: str) -> bool:
+        """Whether its id is the address of its document."""
+        return self.documents and self._documents.is_address(client_id)
 
     def _described(self, client_id: str, document: dict[str, Any]) -> OAuthClient:
         if document.get("client_id") != client_id:
@@ -99,10 +101,6 @@ class Clients:
         """A client by its own word (RFC 7591): trusted with nothing, since each person is asked. Raises Refused."""
         description = _read(given)
         now = self._clock.now()
-        await self._store.forget_clients(unused_since=now - UNUSED, idle_since=now - IDLE)
-        if await self._store.dynamic_clients(since=now - timedelta(minutes=1)) >= REGISTRATIONS_A_MINUTE:
-            words = "Too many clients register at this moment; try again in a minute."
-            raise Refused("temporarily_unavailable", words, status=429)
         secret = None if description.authentication == "none" else secrets.token_urlsafe(32)
         client = OAuthClient(
             id=f"client_{secrets.token_hex(12)}",
@@ -112,7 +110,10 @@ class Clients:
             created_at=now,
             secret_digest=None if secret is None else digest(secret),
         )
-        await self._store.add_client(client)
+        since = now - timedelta(minutes=1)
+        if not await self._store.register_client(client, most=REGISTRATIONS_A_MINUTE, since=since):
+            words = "Too many clients register at this moment; try again in a minute."
+            raise Refused("temporarily_unavailable", words, status=429)
         return Registered(client=client, description=description, secret=secret)
 
 

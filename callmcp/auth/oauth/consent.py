@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from callmcp.agents.model import Agent
 from callmcp.auth.oauth.addresses import OFFERED
@@ -109,6 +109,14 @@ def decide(
     )
 
 
+def back(location: str) -> str:
+    """The request cannot be granted; the app hears why when the person goes back to it."""
+    said = dict(parse_qsl(urlsplit(location).query))
+    words = said.get("error_description") or said.get("error") or "The request cannot be granted."
+    link = f'<a href="{escape(location)}" rel="noreferrer">Go back to the app at {escape(_place(location))}</a>'
+    return _page(f"<p>{escape(words)}</p><p>{link}</p>")
+
+
 def gone(words: str) -> str:
     """There is nothing to decide."""
     return _page(f"<p>{escape(words)}</p><p>Go back to the app and begin again.</p>")
@@ -127,8 +135,6 @@ def _scope(scope: Scope, *, held: bool) -> str:
 
 
 def _who(client: OAuthClient, redirect_uri: str) -> str:
-    parts = urlsplit(redirect_uri)
-    to = parts.netloc if parts.scheme in {"http", "https"} else f"an app on this device ({parts.scheme}:)"
     described = {
         ClientKind.METADATA: f"It is described by <code>{escape(client.id)}</code>.",
         ClientKind.DYNAMIC: "It named itself; nobody has checked that name.",
@@ -136,8 +142,13 @@ def _who(client: OAuthClient, redirect_uri: str) -> str:
     }
     return (
         f"<p><strong>{escape(client.name)}</strong> wants to use this server for you. {described[client.kind]}</p>"
-        f"<p>What you allow is sent to <code>{escape(to)}</code>.</p>"
+        f"<p>What you allow is sent to <code>{escape(_place(redirect_uri))}</code>.</p>"
     )
+
+
+def _place(uri: str) -> str:
+    parts = urlsplit(uri)
+    return parts.netloc if parts.scheme in {"http", "https"} else f"an app on this device ({parts.scheme}:)"
 
 
 def _page(body: str) -> str:

@@ -78,7 +78,7 @@ class ProviderKeys:
             async with asyncio.timeout(TIMEOUT_SECONDS), httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
                 found = await self._described(http)
                 self._keys = KeySet.import_key_set(await _json(http, found))
-        except (TimeoutError, httpx.HTTPError, ValueError, TypeError, KeyError, JoseError) as error:
+        except (TimeoutError, httpx.HTTPError, ValueError, TypeError, KeyError, RecursionError, JoseError) as error:
             log.warning("oauth_provider_unreachable", issuer=self._issuer, error=f"{type(error).__name__}: {error}")
             if not known:
                 raise Unreachable from error
@@ -165,7 +165,7 @@ class ExternalTokens:
                 f"The identity provider {self._issuer} cannot be reached to check this access token; try again soon."
             )
             raise Unauthenticated(words, presented=True) from None
-        except (JoseError, ValueError, TypeError, KeyError):
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             words = f"The access token is not one of {self._issuer}, not for {self._audience}, or has expired."
             raise Unauthenticated(words, presented=True) from None
         said = decoded.claims

@@ -51,11 +51,13 @@ class Asked(OAuth2Request):
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """`location` is settable, since that is how Authlib's extensions change where a browser is sent."""
+    """`location` is settable, since that is how Authlib's extensions change where a browser is sent. `trusted`: whoever
+    runs this server made the client known, so that a browser may be sent there without a person's click."""
 
     status: int
     body: object = None
     headers: dict[str, str] = field(default_factory=dict)
+    trusted: bool = False
 
     @property
     def location(self) -> str | None:

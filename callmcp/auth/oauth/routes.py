@@ -99,8 +99,8 @@ class OAuthRoutes:
     async def _register(self, request: Request) -> Response:
         try:
             given = json.loads(await _body(request))
-        except ValueError:
-            raise _Bad(400, "invalid_client_metadata", "The body is not JSON.") from None
+        except (ValueError, RecursionError):
+            raise _Bad(400, "invalid_client_metadata", "The body is not JSON, or too deep.") from None
         try:
             made = await self._clients.register(given)
         except Refused as refused:
@@ -127,9 +127,12 @@ class OAuthRoutes:
             return _html(400, consent.gone("The address is too long."))
         wanted = await self._server.authorization(parse_qsl(query, keep_blank_values=True))
         if isinstance(wanted, Answer):
-            if wanted.location is not None:
+            if wanted.location is None:
+                return _html(400, consent.gone(_words(wanted)))
+            if wanted.trusted:
                 return RedirectResponse(wanted.location, 302, NO_STORE)
-            return _html(400, consent.gone(_words(wanted)))
+            # Anybody may register any address: sent on at once, our name would lead people there (RFC 9700, 4.11.2).
+            return _html(400, consent.back(wanted.location))
         if request.method == "GET":
             return self._ask(wanted)
         form: dict[str, list[str]] = {}

@@ -4,10 +4,13 @@ Authlib is synchronous: what it asks of the store it waits for, in a worker thre
 """
 
 import asyncio
+import contextvars
 import functools
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -26,8 +29,8 @@ from callmcp.auth.oauth.clients import Clients, Refused
 from callmcp.auth.oauth.models import Answer, Asked, Client, Credential, Person
 from callmcp.auth.oauth.tokens import ALGORITHM, LIVES, AccessTokens, SigningKeys
 from callmcp.clock import Clock
-from callmcp.errors import Unauthenticated
-from callmcp.identity.grants import Code, Grant, OAuthClient, RefreshToken
+from callmcp.errors import Unauthenticated, Unavailable
+from callmcp.identity.grants import ClientKind, Code, Grant, OAuthClient, RefreshToken
 from callmcp.identity.operations import digest
 from callmcp.identity.ports import GrantStore
 
@@ -37,6 +40,9 @@ logging.getLogger("authlib").setLevel(logging.WARNING)  # at debug level it writ
 CODE_LIVES = timedelta(minutes=5)
 REFRESH_LIVES = timedelta(days=30)
 WAIT_SECONDS = 15
+THREADS = 4  # of its own: the store and the models use those that every program has
+_DESCRIBED: ContextVar[OAuthClient | Refused | None] = ContextVar("_DESCRIBED", default=None)
+"""The client that the request names, when a document describes it, or why that cannot be had."""
 METHODS = ["S256"]
 EVERY_METHOD = ["none", "client_secret_basic", "client_secret_post"]
 
@@ -156,8 +162,9 @@ class _Revocation(RevocationEndpoint):
     def query_token(self, token_string: str, token_type_hint: str | None) -> Credential | None:  # noqa: ARG002
         server = self.server
         stored = server.wait(server.store.refresh_token(digest(token_string)))
-        if stored is not None:
-            return server.credential(stored)
+        if stored is not None:  # also while its key is not good: it may become good again
+            known = server.wait(server.store.grant(stored.grant_id))
+            return None if known is None else Credential(stored, known[0])
         try:
             claims = server.wait(server.tokens.claims(token_string))
         except Unauthenticated:
@@ -211,6 +218,7 @@ class AuthorizationServer(AuthlibServer):
         self.store, self.clients, self.keys, self.tokens = store, clients, keys, tokens
         self.addresses, self.clock = addresses, clock
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="oauth")
         self.register_grant(_CodeGrant, [_S256(required=True)])
         self.register_grant(_RefreshGrant)
         self.register_grant(_ClientGrant)
@@ -220,29 +228,42 @@ class AuthorizationServer(AuthlibServer):
 
     async def authorization(self, given: Sequence[tuple[str, str]]) -> "Wanted | Answer":
         """What an authorization request wants, or the answer to one that cannot be granted (RFC 6749 section 4.1.1)."""
-        return await self._in_thread(self._authorization, given)
+        return await self._in_thread(given, self._authorization, given)
 
     async def granted(self, wanted: "Wanted", grant: Grant | None) -> Answer:
         """Where the browser goes with the code, or with a no (None)."""
         person = None if grant is None else Person(grant)
-        return await self._in_thread(self._granted, wanted, person)
+        return await self._in_thread((), self._granted, wanted, person)
 
     async def token(self, given: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> Answer:
-        return await self._in_thread(self._checked, TOKEN, given, headers, self.create_token_response)
+        return await self._in_thread(given, self._checked, TOKEN, given, headers, self.create_token_response)
 
     async def revoke(self, given: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> Answer:
         revoked = functools.partial(self.create_endpoint_response, "revocation")
-        return await self._in_thread(self._checked, REVOKE, given, headers, revoked)
+        return await self._in_thread(given, self._checked, REVOKE, given, headers, revoked)
 
-    async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
+    async def _in_thread(self, given: Sequence[tuple[str, str]], work: Callable[..., T], *args: object) -> T:
+        """`given` names the client. Its document, if it has one, is fetched before a thread is taken: they are few."""
         self._loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(work, *args)
+        client_id = next((value for name, value in given if name == "client_id"), "")
+        context = contextvars.copy_context()
+        if self.clients.is_described(client_id):
+            try:
+                context.run(_DESCRIBED.set, await self.clients.find(client_id))
+            except Refused as refused:
+                context.run(_DESCRIBED.set, refused)
+        return await self._loop.run_in_executor(self._threads, functools.partial(context.run, work, *args))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """What the loop makes of it, for a worker thread that waits."""
         if self._loop is None:
             raise RuntimeError("Authlib runs in a worker thread only")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_SECONDS)
+        waited = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return waited.result(WAIT_SECONDS)
+        except TimeoutError:
+            waited.cancel()
+            raise Unavailable("The database does not answer.") from None
 
     def _authorization(self, given: Sequence[tuple[str, str]]) -> "Wanted | Answer":
         asked = None
@@ -255,7 +276,9 @@ class AuthorizationServer(AuthlibServer):
         except OAuth2Error as error:
             state = asked.payload.state if asked is not None else None
             error.state = state if _sayable(state) else None
-            return self._with_issuer(self._refused(error))
+            answer = self._with_issuer(self._refused(error))
+            answer.trusted = asked is not None and self._is_registered(asked.payload.client_id or "")
+            return answer
         except ValueError:  # Authlib does not put what was sent into an error's description
             return self._refused(InvalidRequestError("A parameter has characters that it cannot have."))
         scopes = set((grant.request.client.get_allowed_scope(asked.payload.scope) or "").split())
@@ -266,6 +289,10 @@ class AuthorizationServer(AuthlibServer):
             asked=asked,
             grant=grant,
         )
+
+    def _is_registered(self, client_id: str) -> bool:
+        known = self.wait(self.store.client(client_id))
+        return known is not None and known.kind is ClientKind.REGISTERED
 
     def _granted(self, wanted: "Wanted", person: Person | None) -> Answer:
         answer: Answer = self.create_authorization_response(wanted.asked, grant_user=person, grant=wanted.grant)
@@ -320,11 +347,13 @@ class AuthorizationServer(AuthlibServer):
     # Authlib asks.
 
     def query_client(self, client_id: str) -> Client | None:
-        try:
-            found = self.wait(self.clients.find(client_id))
-        except Refused as refused:
-            raise InvalidClientError(str(refused)) from refused
-        return None if found is None else Client(found)
+        if self.clients.is_described(client_id):
+            found = _DESCRIBED.get()
+            if isinstance(found, Refused):
+                raise InvalidClientError(str(found))
+            return Client(found) if found is not None and found.id == client_id else None
+        stored = self.wait(self.store.client(client_id))
+        return None if stored is None else Client(stored)
 
     def save_token(self, token: dict[str, Any], request: Asked) -> None:
         self.wait(self.store.use_client(request.client.known.id, self.clock.now()))  # one in use is never forgotten

@@ -27,6 +27,9 @@ LIVES = ACCESS_LIVES
 REMEMBERED = 10_000
 """Tokens whose signature need not be checked again. A revocation is looked up each time all the same."""
 LOOK_AGAIN = timedelta(seconds=10)
+"""How soon the store is asked again for a key that is not known."""
+CURRENT = timedelta(seconds=60)
+"""How long the keys are taken for those that the store has: one thrown away is good for as long at the most."""
 
 
 T = TypeVar("T")
@@ -71,11 +74,10 @@ class SigningKeys:
         self._keys = [ECKey.import_key(json.loads(key.jwk)) for key in stored]
 
     async def rotate(self) -> str:
-        """A new key signs from now on; those that nothing unexpired was signed with are forgotten. Its id."""
+        """A new key signs from now on. Its id."""
         now = self._clock.now()
         key = new_signing_key(now)
         await self._store.add_signing_key(key)
-        await self._store.forget_signing_keys(before=now - 2 * LIVES)
         await self.load()
         return key.id
 
@@ -86,10 +88,13 @@ class SigningKeys:
 
     async def verifying(self, kid: object) -> KeySet:
         """Those that verify. An unknown id has the store asked again, now and then."""
-        known = any(key.kid == kid for key in self._keys)
-        if not known and (self._looked_at is None or self._clock.now() - self._looked_at > LOOK_AGAIN):
+        current = CURRENT if self.has(kid) else LOOK_AGAIN
+        if self._looked_at is None or self._clock.now() - self._looked_at > current:
             await self.load()
         return KeySet([*self._keys])
+
+    def has(self, kid: object) -> bool:
+        return any(key.kid == kid for key in self._keys)
 
     async def public(self) -> dict[str, object]:
         """As a JWK set (RFC 7517), without what signs."""
@@ -107,6 +112,7 @@ def new_signing_key(now: datetime) -> SigningKey:
 class Claims:
     """What a token says that has been verified."""
 
+    signed_with: str
     grant_id: str
     client_id: str
     scopes: frozenset[Scope]
@@ -132,7 +138,11 @@ class AccessTokens:
             raise Unauthenticated("The access token was revoked; authorize again.", presented=True)
         grant, key = found
         held = claims.scopes & grant.scopes
-        if key is not None:
+        if key is None:
+            # A client by itself; removed in the moment in which it got this, its grant may have been stored after that.
+            if grant.key_id != grant.client_id or await self._store.client(grant.client_id) is None:
+                raise Unauthenticated("The client of this access token was removed.", presented=True)
+        else:
             if not key.is_good(self._clock.now()):
                 raise Unauthenticated("The API key behind this access token is not good any more.", presented=True)
             held = frozenset(scope for scope in held if any(has.implies(scope) for has in key.scopes))
@@ -143,7 +153,9 @@ class AccessTokens:
     async def claims(self, token: str) -> Claims:
         """What a token of ours says, unexpired, for this resource. Raises Unauthenticated."""
         claims = self._verified.get(token)
-        if claims is None:
+        if claims is not None:
+            await self._keys.verifying(claims.signed_with)
+        if claims is None or not self._keys.has(claims.signed_with):
             claims = self._verified.put(token, await self._checked(token))
         if claims.expires_at <= self._clock.now().timestamp():
             raise Unauthenticated("The access token has expired; refresh it.", presented=True)
@@ -159,10 +171,13 @@ class AccessTokens:
                 iss={"essential": True, "value": self._addresses.issuer},
                 aud={"essential": True, "value": self._addresses.resource},
                 exp={"essential": True},
+                iat={"essential": True},
                 sub={"essential": True},
                 client_id={"essential": True},
             ).validate(decoded.claims)
-        except (JoseError, ValueError, TypeError, KeyError):
+            if int(decoded.claims["exp"]) - int(decoded.claims["iat"]) > LIVES.total_seconds():
+                raise ValueError("no token of ours lives as long")
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             raise Unauthenticated(
                 "The access token is not one of this server's, or not for it.", presented=True
             ) from None
@@ -171,6 +186,7 @@ class AccessTokens:
         said = decoded.claims
         offered = {scope.value: scope for scope in OFFERED}
         return Claims(
+            signed_with=str(kid),
             grant_id=str(said.get("grant")),
             client_id=str(said["client_id"]),
             scopes=frozenset(offered[word] for word in str(said.get("scope", "")).split() if word in offered),

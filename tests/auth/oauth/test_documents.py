@@ -1,20 +1,25 @@
 """Clients that are described by a document at their id, and what such an address must not be a way into."""
 
 import asyncio
+import gzip
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import httpx
 import pytest
 
+from callmcp.app import build
 from callmcp.auth.oauth.addresses import Addresses
 from callmcp.auth.oauth.clients import Clients, Refused
-from callmcp.auth.oauth.documents import MAX_BYTES, Documents, NoDocument
+from callmcp.auth.oauth.documents import AT_ONCE, MAX_BYTES, Documents, NoDocument
 from callmcp.clock import SystemClock, TestClock
+from callmcp.settings import Settings
 from callmcp.store.memory import MemoryStore
-from tests.auth.oauth.conftest import Server
+from tests.auth.oauth.browser import App
+from tests.auth.oauth.conftest import BASE, Server
 from tests.auth.oauth.web import Web, answer, serving
 
 pytestmark = pytest.mark.anyio
@@ -76,6 +81,10 @@ async def test_a_document_that_is_not_of_this_client_or_no_description_is_refuse
         "https://[64:ff9b::7f00:1]/client.json",
         "https://[fd00::1]/client.json",
         "https://[fe80::1]/client.json",
+        "https://[fec0::1]/client.json",
+        "https://[::7f00:1]/client.json",
+        "https://[::ffff:0:7f00:1]/client.json",
+        "https://[64:ff9b:1::7f00:1]/client.json",
         "https://0.0.0.0/client.json",
         "https://10.1.2.3/client.json",
         "https://172.16.0.1/client.json",
@@ -117,6 +126,8 @@ async def test_nothing_reaches_a_server_inside_unless_its_host_is_allowed(web: W
         "https://app.example.com/client.json#part",
         "https://app.example.com/../client.json",
         "https://:443/client.json",
+        "https://app.example.com:8443/client.json",
+        "https://app.example.com/\x01",
         "https://app.example.com:99999/client.json",
         "https://[/client.json",
         "ftp://app.example.com/client.json",
@@ -138,7 +149,9 @@ async def test_a_redirect_is_not_followed(web: Web) -> None:
     assert web.asked == ["/client.json"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff\xfe", b"null", b'{"a":"' + b"x" * MAX_BYTES + b'"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b"\xff\xfe", b"null", b"[" * 60_000, b'{"a":"' + b"x" * MAX_BYTES + b'"}']
+)
 async def test_what_is_no_document_or_too_large_is_refused(web: Web, body: bytes) -> None:
     web.pages["/client.json"] = lambda handler: answer(handler, body)
 
@@ -147,7 +160,7 @@ async def test_what_is_no_document_or_too_large_is_refused(web: Web, body: bytes
 
 
 async def test_who_asks_is_told_where_to_look_and_not_what_answers_inside(server: Server) -> None:
-    app = server.a_client(client_id="https://127.0.0.1:9/client.json")
+    app = server.a_client(client_id="https://127.0.0.1/client.json")
 
     page = await server.http.get(app.request())
 
@@ -183,6 +196,53 @@ async def test_a_server_that_never_ends_is_given_up(web: Web) -> None:
                 await documents.get(web.base + "/client.json")
     finally:
         go.set()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "deflate", "br", "identity, gzip"])
+async def test_an_encoded_document_is_not_decoded(web: Web, encoding: str) -> None:
+    bomb = gzip.compress(gzip.compress(b"{" + b" " * 10_000_000 + b"}"))
+    web.pages["/client.json"] = lambda handler: answer(handler, bomb, Content_Encoding=encoding)
+
+    with pytest.raises(NoDocument, match="it is encoded"):
+        await Documents(SystemClock(), ("127.0.0.1",)).get(web.base + "/client.json")
+
+
+async def test_a_document_that_could_not_be_had_is_not_asked_for_again_at_once(web: Web) -> None:
+    clock = TestClock(datetime.now(UTC))
+    documents = Documents(clock, ("127.0.0.1",))
+    for seconds, asked in ((0, 1), (29, 1), (2, 2)):
+        await clock.advance(seconds)
+        with pytest.raises(NoDocument):
+            await documents.get(web.base + "/client.json")
+        assert len(web.asked) == asked
+
+
+async def test_slow_documents_keep_nobody_else_from_an_answer(web: Web) -> None:
+    go = threading.Event()
+    app = build(Settings(public_url=BASE, oauth_inside_hosts=("127.0.0.1",)), store=MemoryStore())
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE, trust_env=False) as http,
+    ):
+        slow = []
+
+        def wait(_: BaseHTTPRequestHandler) -> None:
+            go.wait(30)
+
+        for number in range(AT_ONCE + 10):
+            web.pages[f"/{number}"] = wait
+            who = App(http=http, base=BASE, client_id=f"{web.base}/{number}")
+            slow.append(asyncio.create_task(http.get(who.request())))
+        try:
+            quick = App(http=http, base=BASE)
+            async with asyncio.timeout(4):  # before the slow ones are given up
+                assert (await quick.register()).status_code == 201
+                assert (await http.get(quick.request())).status_code == 200
+                assert (await quick.refresh("none")).json()["error"] == "invalid_grant"
+                await asyncio.to_thread(str)
+        finally:
+            go.set()
+        assert {response.status_code for response in await asyncio.gather(*slow)} <= {400, 401}
 
 
 async def test_a_document_is_kept_for_ten_minutes(web: Web) -> None:

@@ -3,9 +3,13 @@
 import asyncio
 import base64
 import json
+import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -151,14 +155,25 @@ async def test_nobody_is_sent_to_an_address_that_is_not_the_clients(app: App, fi
         ({"scope": "everything"}, "invalid_scope"),
     ],
 )
-async def test_a_request_that_cannot_be_granted_goes_back_to_the_app_with_why(
-    app: App, fields: dict[str, str | None], error: str
+async def test_a_request_that_cannot_be_granted_leads_back_to_the_app_with_why(
+    server: Server, app: App, fields: dict[str, str | None], error: str
 ) -> None:
-    answer = await app.http.get(app.request(**fields))
+    made, _ = await server.services.grants.add_client(
+        "An app", account=server.account, redirect_uris=[CALLBACK], public=True
+    )
 
-    assert at(answer) == CALLBACK
-    back = came_back(answer)
+    at_once = await app.http.get(app.request(**{"client_id": made.id} | fields))
+    on_a_click = await app.http.get(app.request(**fields))
+
+    assert at(at_once) == CALLBACK
+    back = came_back(at_once)
     assert (back["error"], back["state"], back["iss"]) == (error, "st ate", BASE)
+    # One that registered itself may have named any address: nobody is sent there by a link to this server alone.
+    assert on_a_click.status_code == 400
+    assert "location" not in on_a_click.headers
+    assert "Go back to the app at app.example.com" in on_a_click.text
+    link = unescape(re.findall(r'href="([^"]*)"', on_a_click.text)[0])
+    assert dict(parse_qsl(urlsplit(link).query))["error"] == error
 
 
 async def test_a_parameter_that_is_there_twice_is_refused(app: App, key: str) -> None:
@@ -258,6 +273,8 @@ async def forged(server: Server, **changes: Any) -> str:
         {"iss": "https://evil.example.net"},
         {"exp": int(time.time()) - 5},
         {"exp": None},
+        {"exp": 4102444800},
+        {"iat": None},
         {"typ": "JWT"},
         {"typ": "id+jwt"},
         {"grant": "grant_none"},
@@ -297,6 +314,7 @@ async def test_no_trick_with_the_algorithm_or_the_key_makes_a_token(server: Serv
         ),
         f"{_b64({'alg': 'ES256', 'typ': 'at+jwt', 'jwk': public})}.{body}.{signature}"[:4000],
         "a.b.c",
+        f"{base64.urlsafe_b64encode(b'[' * 3000).decode().rstrip('=')}.x.y",
         f"{_b64({'alg': ['ES256'], 'kid': {}})}.{body}.{signature}",
     ]
 
@@ -327,6 +345,11 @@ def _claims(token: str) -> dict[str, Any]:
         ({"redirect_uris": ["https://u:p@app.example.com/cb"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["https://app.example.com/cb#x"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://\u4f8b\u3048.jp/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://app.example.com:abc/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://app.example.com\\@evil.example.net/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["intent://app/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["ms-settings:privacy"]}, "invalid_redirect_uri"),
         ({"redirect_uris": [CALLBACK] * 21}, "invalid_redirect_uri"),
         ({"client_name": "x" * 201}, "invalid_client_metadata"),
         ({"client_name": {"a": 1}}, "invalid_client_metadata"),
@@ -342,7 +365,7 @@ async def test_a_registration_that_cannot_be_says_why(server: Server, fields: di
     assert answer.json()["error_description"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b"\xff", b"x" * 20_000])
+@pytest.mark.parametrize("body", [b"[" * 16_000, b"", b"[]", b"{", b"null", b"\xff", b"x" * 20_000])
 async def test_a_registration_that_is_none_is_a_clear_400(server: Server, body: bytes) -> None:
     answer = await server.http.post("/oauth/register", content=body, headers={"Content-Type": "application/json"})
 
@@ -407,6 +430,49 @@ async def test_a_stranger_does_not_see_what_a_token_of_another_account_sees(serv
     assert listed["agents"] == []
     refused = await server.call(tokens["access_token"], "make_call", agent_id=server.agent_id, to="+14155550100")
     assert refused.json()["result"]["isError"]
+
+
+async def test_a_key_that_was_thrown_away_verifies_nothing_a_minute_later(server: Server, app: App, key: str) -> None:
+    token = (await app.tokens(key))["access_token"]
+    clock, store = TestClock(datetime.now(UTC)), server.services.store
+    keys = SigningKeys(store, clock)
+    tokens = AccessTokens(store=store, keys=keys, addresses=Addresses(BASE), clock=clock)
+    await tokens.verify(token)
+
+    await SigningKeys(store, TestClock(datetime.now(UTC) + timedelta(seconds=1))).rotate()  # in another process
+    await clock.advance(61)
+    await tokens.verify(token)  # what the old key signed stays good
+    await store.forget_signing_keys(succeeded_before=datetime.now(UTC) + timedelta(days=1))
+    await clock.advance(61)
+
+    with pytest.raises(Unauthenticated):
+        await tokens.verify(token)
+
+
+async def test_letting_go_while_the_key_has_expired_lets_go_for_good(server: Server, app: App) -> None:
+    made, secret = await server.key()
+    tokens = await app.tokens(secret)
+    store = server.services.store
+    await store.save_key(replace(made, expires_at=datetime.now(UTC) - timedelta(seconds=1)))
+
+    assert (await app.post("/oauth/revoke", token=tokens["refresh_token"], client_id=app.client_id)).status_code == 200
+    await server.services.keys.update(made.id, never_expires=True)
+
+    assert (await app.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
+    assert (await server.call(tokens["access_token"])).status_code == 401
+
+
+async def test_a_grant_that_was_stored_after_its_client_was_removed_is_worth_nothing(server: Server) -> None:
+    grants, store = server.services.grants, server.services.store
+    client, secret = await grants.add_client("A robot", account=server.account, scopes=[Scope.AGENTS_READ])
+    form = {"grant_type": "client_credentials", "client_id": client.id, "client_secret": secret}
+    token = (await server.http.post("/oauth/token", data=form)).json()["access_token"]
+    found = await store.grant(_claims(token)["grant"])
+    assert found is not None
+    await grants.remove_client(server.account, client.id)
+    await store.add_grant(found[0])  # as another process does that had begun before
+
+    assert (await server.call(token)).status_code == 401
 
 
 async def test_a_token_that_was_used_is_refused_when_it_has_expired(server: Server) -> None:
